@@ -115,8 +115,8 @@ pub(crate) struct GlobalArgs {
     /// The owner's token; found in the data folder when registry and executor run on this machine
     #[arg(long, global = true, env = "A2S_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// Send tokens over plain HTTP to other machines, too; without it they go over HTTPS and to this
-    /// machine alone
+    /// Send tokens over plain HTTP to other machines, too; without this flag, the command sends tokens only
+    /// over HTTPS or to this machine
     #[arg(long, global = true, env = "A2S_ALLOW_INSECURE_TOKENS")]
     pub(crate) allow_insecure_tokens: bool,
     /// The folder in which services store their data
@@ -145,7 +145,7 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         service: ServeCommand,
     },
-    /// Check that the services can work, for supervisors
+    /// Check that the services are ready to work, for supervisors
     #[command(after_help = AFTER_READY)]
     Ready(ReadyArgs),
     /// Write a starter document
@@ -162,7 +162,7 @@ pub(crate) enum CliCommand {
     /// Validate documents and report every mistake
     #[command(after_help = AFTER_VALIDATE)]
     Validate(ValidateArgs),
-    /// Run the examples of documents; nothing is sent
+    /// Run the examples of documents without sending requests
     #[command(after_help = test::AFTER_TEST)]
     Test(TestArgs),
     /// Print the JSON Schema of documents, for editors
@@ -177,8 +177,8 @@ pub(crate) enum CliCommand {
     Checksum {
         /// The document, or - for standard input
         file: PathBuf,
-        /// Write the checksum into the file, and the checksums of its dependencies where their pins
-        /// are placeholders (asks the registry)
+        /// Write the checksum into the file, and the checksums of its dependencies where their pins are
+        /// placeholders (requests them from the registry)
         #[arg(long)]
         write: bool,
     },
@@ -206,7 +206,7 @@ pub(crate) enum CliCommand {
     /// Describe a task in a sentence; an agent finds and runs what fits
     #[command(after_help = agent::AFTER_CHAT)]
     Chat(Box<ChatArgs>),
-    /// Build a chain of capabilities for a task that none does alone
+    /// Build a chain of capabilities for a task that no single capability can do
     #[command(after_help = agent::AFTER_COMPOSE)]
     Compose(ComposeArgs),
     /// Find capabilities by intent
@@ -224,7 +224,7 @@ pub(crate) enum CliCommand {
     },
     /// Show the inputs, outputs and requirements of a capability
     Show(ShowArgs),
-    /// Write a lock file: versions and checksums of all that a capability uses
+    /// Write a lock file with the versions and checksums of all dependencies
     #[command(after_help = AFTER_LOCK)]
     Lock(LockArgs),
     /// Print the bill of materials of a capability (CycloneDX)
@@ -250,7 +250,7 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         command: TrustCommand,
     },
-    /// Keep credentials for services: set, list, remove
+    /// Manage stored credentials for services: set, list, remove
     #[command(after_help = secrets::AFTER_SECRETS)]
     Secrets {
         #[command(subcommand)]
@@ -278,7 +278,7 @@ pub(crate) enum CliCommand {
     Mcp,
     /// Rebuild the search index of a data folder from its documents
     Reindex(ReindexArgs),
-    /// Diagnose what keeps services from working on this machine
+    /// Diagnose problems that prevent services from working on this machine
     #[command(after_help = doctor::AFTER_DOCTOR)]
     Doctor(DoctorArgs),
     /// Copy the data folder while services run
@@ -300,19 +300,19 @@ pub(crate) enum StateCommand {
         #[arg(long)]
         session: Option<String>,
     },
-    /// Remember values
+    /// Store values
     Set {
-        /// The input and its value, which is read as JSON when it is JSON, else as text
+        /// The input and its value; the value is parsed as JSON if possible, else it is text
         #[arg(required = true, value_name = "NAME=VALUE")]
         values: Vec<String>,
-        /// For the runs of all callers; with `admin` alone
+        /// For the runs of all callers; needs `admin`
         #[arg(long, conflicts_with = "session")]
         everybody: bool,
-        /// For the runs of this session alone
+        /// Only for the runs of this session
         #[arg(long)]
         session: Option<String>,
     },
-    /// Forget values
+    /// Remove stored values
     Remove {
         /// The inputs
         #[arg(required = true, value_name = "NAME")]
@@ -337,14 +337,14 @@ pub(crate) struct ValidateArgs {
     /// Ask the registry for dependencies, too
     #[arg(long)]
     pub(crate) registry: bool,
-    /// Print errors alone
+    /// Print only errors
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PublishArgs {
-    /// The documents; those that others depend on may come in any order
+    /// The documents, in any order, even if one depends on another
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Publish a document although one of its examples fails
@@ -374,7 +374,7 @@ pub(crate) struct LockArgs {
     /// Take its dependencies from the documents of a folder, not from the registry
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
-    /// Write nothing; say whether the lock is what would be written now
+    /// Write nothing; report whether the lock file is up to date
     #[arg(long)]
     pub(crate) check: bool,
 }
@@ -383,7 +383,7 @@ pub(crate) struct LockArgs {
 pub(crate) struct RunArgs {
     #[arg(help = "NAME[@RANGE]", required_unless_present = "plan")]
     pub(crate) capability: Option<String>,
-    /// One input: name=value; the value is read as JSON when it is JSON, else as text
+    /// One input: name=value; the value is parsed as JSON if possible, else it is text
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
     /// Inputs from a JSON or YAML file, or - for standard input
@@ -398,13 +398,13 @@ pub(crate) struct RunArgs {
     /// The session, as the guardian sees it; its stored values fill in inputs
     #[arg(long)]
     pub(crate) session: Option<String>,
-    /// Show what would be done, and send nothing; the plan has a token to run exactly that
+    /// Show the plan without sending requests; the plan contains a token that runs exactly this plan
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Show the decision that the guardian would make on each step, too
     #[arg(long, requires = "dry_run")]
     pub(crate) preview: bool,
-    /// Run what `--dry-run` has shown, by its token, unless anything would differ
+    /// Run the plan that `--dry-run` showed, by its token; the executor rejects it if anything differs
     #[arg(
         long,
         value_name = "TOKEN",
@@ -415,14 +415,14 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReadyArgs {
-    /// Ask the services that these work with as well: the registry, the executor, the guardians
+    /// Also check the services that these services use: the registry, the executor, the guardians
     #[arg(long)]
     pub(crate) deep: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Show every document that is published, and three hits of the search
+    /// Show every published document and three search hits
     #[arg(short, long)]
     pub(crate) verbose: bool,
 }
@@ -480,7 +480,7 @@ pub(crate) struct RegistryArgs {
     /// tokens create NAME --scope service` makes
     #[arg(long, env = "A2S_SERVICE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub(crate) service_token: Option<String>,
-    /// A file that has the same
+    /// A file that contains this token
     #[arg(
         long,
         env = "A2S_SERVICE_TOKEN_FILE",
@@ -501,11 +501,11 @@ pub(crate) struct RegistryArgs {
 /// The token that identifies a service to a registry.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RegistryTokenArgs {
-    /// The token of the scope `service` that the registry has made for this service. Without it
-    /// tokens of the registry open nothing here, and the registry learns of no outcome
+    /// The token of the scope `service` that the registry created for this service. Without it, this
+    /// service does not accept tokens of the registry, and reports no outcomes to it
     #[arg(long, env = "A2S_REGISTRY_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub(crate) registry_token: Option<String>,
-    /// A file that has the same
+    /// A file that contains this token
     #[arg(
         long,
         env = "A2S_REGISTRY_TOKEN_FILE",
@@ -518,16 +518,16 @@ pub(crate) struct RegistryTokenArgs {
 /// The database of the registry's documents, outcomes and tokens, and of the executor's runs.
 #[derive(Args)]
 pub(crate) struct DatabaseArgs {
-    /// The database: the URL of one on PostgreSQL, which several executors can share, or the path of
-    /// an SQLite file [default: registry.sqlite and executor.sqlite in the data folder]. With `up` a
-    /// path is the registry's file alone. The password belongs into PGPASSWORD or the file that
-    /// PGPASSFILE names (docs/operations.md)
+    /// The database: a PostgreSQL URL, which several executors can share, or the path of an SQLite file
+    /// [default: registry.sqlite and executor.sqlite in the data folder]. With `up`, a path is only for the
+    /// registry's file. Put the password into PGPASSWORD or into the file that PGPASSFILE names
+    /// (docs/operations.md)
     #[arg(long, env = "A2S_DATABASE", hide_env_values = true, value_name = "URL|FILE")]
     pub(crate) database: Option<String>,
 }
 
 impl std::fmt::Debug for DatabaseArgs {
-    /// Without the address, which may have a password.
+    /// Formats the arguments without the address, which may contain a password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DatabaseArgs").finish_non_exhaustive()
     }
@@ -572,13 +572,13 @@ pub(crate) struct ServeArgs {
     /// 8743, agent 8744]
     #[arg(long, env = "A2S_LISTEN")]
     pub(crate) listen: Option<SocketAddr>,
-    /// A host name that this service may be addressed by; loopback always may
+    /// A host name that requests may use for this service; loopback names are always allowed
     #[arg(long = "allow-host", value_name = "HOST")]
     pub(crate) allow_hosts: Vec<String>,
     /// One limit of the server's connections: max-connections=200 (all are in docs/limits.md)
     #[arg(long = "connection-limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     pub(crate) connection_limits: Vec<(String, toml::Value)>,
-    /// Settings in TOML; flags and environment win
+    /// A TOML file with settings; flags and environment variables have priority
     #[arg(long, env = "A2S_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// The format of logs [default: text]
@@ -603,24 +603,24 @@ pub(crate) struct OutboundArgs {
     /// Send connections for a host elsewhere: api.weather.com=http://127.0.0.1:9101
     #[arg(long = "upstream", value_name = "HOST=URL", value_parser = parse_upstream)]
     pub(crate) upstreams: Vec<(a2s::Domain, Url)>,
-    /// Let tasks address private, loopback and link-local networks, but for the metadata of clouds
+    /// Let tasks reach private, loopback and link-local networks, except the metadata addresses of clouds
     #[arg(long)]
     pub(crate) allow_private_addresses: bool,
-    /// Let tasks reach one address or network that is not of the public internet. The metadata of a
-    /// cloud (169.254.169.254) is reached only when its very address is named
+    /// Let tasks reach one address or network outside the public internet. The metadata address of a cloud
+    /// (169.254.169.254) is allowed only when you name exactly this address
     #[arg(long = "allow-address", value_name = "ADDRESS")]
     pub(crate) allow_addresses: Vec<String>,
-    /// One bound of runs: max-attempts=5, request-timeout=90s (all are in docs/limits.md)
+    /// One limit of runs: max-attempts=5, request-timeout=90s (all are in docs/limits.md)
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     pub(crate) limits: Vec<(String, toml::Value)>,
-    /// One limit of every host that has none of its own: requests-per-second=10
+    /// A limit for every host that does not set this limit itself: requests-per-second=10
     #[arg(long = "host-limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     pub(crate) host_limits: Vec<(String, toml::Value)>,
     /// The location of the key for stored credentials [default: file]
     #[arg(long, value_enum, env = "A2S_SECRET_KEY_SOURCE")]
     pub(crate) secret_key: Option<KeySource>,
-    /// Show a host a certificate (mutual TLS); files in PEM. With AUTHORITIES, the host's own
-    /// certificate is checked by those
+    /// The client certificate for a host (mutual TLS), in PEM files. With AUTHORITIES, the certificate of
+    /// the host must come from one of these authorities
     #[arg(
         long = "client-certificate",
         value_name = "HOST=CERTIFICATE,KEY[,AUTHORITIES]",
@@ -638,7 +638,7 @@ pub(crate) struct OutboundArgs {
 pub(crate) enum KeySource {
     /// In the variable `A2S_SECRET_KEY`: 32 bytes in base64
     Env,
-    /// In the file `secrets.key` of the data folder, which is made when it is needed
+    /// In the file `secrets.key` of the data folder, which is created when it is needed
     File,
     /// In the keyring of the operating system
     Keyring,
@@ -659,7 +659,7 @@ pub(crate) struct ClientCertificateFiles {
 pub(crate) enum ResponseCheckMode {
     /// Responses are not checked
     Off,
-    /// The run says so, and goes on
+    /// The run records a warning and continues
     Warn,
     /// The step fails
     Error,
@@ -673,7 +673,7 @@ pub(crate) enum ServeCommand {
     Executor(Box<ExecutorArgs>),
     /// The reference guardian: AOS at /aos
     Guardian(GuardianArgs),
-    /// The agent: chat, MCP at /mcp and A2A, over a registry and an executor elsewhere
+    /// The agent: chat, MCP at /mcp and A2A, over a registry and an executor in other processes
     #[command(after_help = agent::AFTER_SERVE)]
     Agent(Box<AgentServiceArgs>),
 }
@@ -685,7 +685,7 @@ fn parse_upstream(text: &str) -> Result<(a2s::Domain, Url), String> {
     Ok((host, url))
 }
 
-/// A number, or else a text such as `90s`.
+/// Parses `NAME=VALUE`; the value is a number, or else a text such as `90s`.
 fn parse_limit(text: &str) -> Result<(String, toml::Value), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
     let value = match value.parse() {

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 pub(crate) enum CliExitCode {
     /// The check found an error, or the run failed.
     Bad = 1,
-    /// The command was not understood.
+    /// The command line is invalid.
     Usage = 2,
     /// A guardian denied a step.
     Denied = 3,
-    /// Registry, executor or guardian not reachable.
+    /// A registry, executor or guardian is not reachable.
     Unreachable = 4,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct CliError {
     pub(crate) code: String,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-    /// True when everything was printed already and only the exit code is left to say.
+    /// True when everything is printed already and the command only has to end with its exit code.
     pub(crate) is_printed: bool,
     pub(crate) diagnostics: Vec<a2s::Diagnostic>,
 }
@@ -78,17 +78,17 @@ impl CliError {
         }
     }
 
-    /// The same with a more exact remedy.
+    /// Returns the error with a more exact hint.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Everything was printed already.
+    /// Creates an error for a command that has already printed everything.
     pub(crate) fn already_printed(exit: CliExitCode) -> Self {
         Self { is_printed: true, hint: None, ..Self::new(exit, FILE, "") }
     }
 
-    /// A file that cannot be read or written.
+    /// Creates the error for a file that cannot be read or written.
     pub(crate) fn file_error(path: &std::path::Path, error: &std::io::Error) -> Self {
         Self::new(
             CliExitCode::Bad,
@@ -97,7 +97,7 @@ impl CliError {
         )
     }
 
-    /// An argument that was not understood.
+    /// Creates the error for an invalid argument.
     pub(crate) fn invalid_argument(message: impl Into<String>) -> Self {
         Self::new(CliExitCode::Usage, BAD_ARGUMENT, message)
     }

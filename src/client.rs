@@ -15,7 +15,7 @@ pub(crate) use agent::ServiceClient;
 const UNREACHABLE_STATUS: [StatusCode; 3] =
     [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
 
-/// A client for `url`. The token of the data folder is used only towards this machine.
+/// Creates a client for `url`. It uses the token of the data folder only for this machine.
 pub(crate) fn client(
     url: &Url,
     token: Option<String>,
@@ -28,12 +28,12 @@ pub(crate) fn client(
     Ok(ServiceClient::new(url, token.map(Secret::new))?)
 }
 
-/// The connections that tokens are sent over.
+/// The connections over which tokens may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenTransport {
-    /// TLS, and this machine.
+    /// TLS, or connections to this machine.
     Protected,
-    /// Any: plain HTTP to other machines as well.
+    /// All connections: plain HTTP to other machines as well.
     Any,
 }
 
@@ -42,7 +42,7 @@ impl TokenTransport {
         if allow_insecure { Self::Any } else { Self::Protected }
     }
 
-    /// Refuses to send the token `what` to `url` where others could read it on its way.
+    /// Refuses to send the token `what` to `url` over a connection that others could read.
     pub(crate) fn check(self, url: &Url, what: &str) -> Result<(), CliError> {
         if self == Self::Any || url.scheme() == "https" || is_loopback(url) {
             return Ok(());
@@ -57,7 +57,7 @@ impl TokenTransport {
     }
 }
 
-/// Refuses to send what others may not read over a connection that they can.
+/// Refuses to send secrets over a connection that others could read.
 pub(crate) fn require_private_connection(client: &ServiceClient) -> Result<(), CliError> {
     let url = client.url();
     if url.scheme() == "https" || is_loopback(url) {

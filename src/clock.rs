@@ -8,7 +8,7 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// Random bytes from the operating system.
+/// Returns random bytes from the operating system.
 pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     // Without randomness there are no safe tokens and no unique ids: the process ends.
@@ -22,7 +22,7 @@ pub(crate) fn random_token() -> String {
     random_bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The system's clock and randomness, as the executor is given them.
+/// The clock and the randomness of the system, for the executor.
 #[derive(Debug)]
 pub(crate) struct SystemClockAndIds;
 

@@ -74,7 +74,7 @@ pub(crate) fn reject_arguments(
     failure.exit.into()
 }
 
-/// Runs the command that was asked for.
+/// Runs the command that the arguments name.
 pub(crate) fn run(arguments: CliArguments) -> ExitCode {
     let CliArguments { global, command } = arguments;
     let mut output = CommandOutput::new(global.json, global.color);
@@ -185,7 +185,7 @@ async fn dispatch(
     }
 }
 
-/// The client of the services that the command is about.
+/// Creates the client for the services at the URL of the command.
 fn client_for(global: &GlobalArgs) -> Result<ServiceClient, CliError> {
     // A token of the data folder goes to this machine alone.
     if let Some(token) = &global.token {
@@ -195,7 +195,7 @@ fn client_for(global: &GlobalArgs) -> Result<ServiceClient, CliError> {
     client(&global.url, global.token.clone(), Some(data_dir(global)))
 }
 
-/// Refuses a token that no header can have: two lines of output, for instance.
+/// Refuses a token with characters that a header cannot contain, such as a line break.
 fn check_token_characters(token: &str) -> Result<(), CliError> {
     if token.chars().all(|c| c.is_ascii() && !c.is_ascii_control()) {
         return Ok(());
@@ -206,7 +206,7 @@ fn check_token_characters(token: &str) -> Result<(), CliError> {
         .with_hint("Set it to the token only, as `a2s tokens create` prints it."))
 }
 
-/// The connections that the command sends tokens over.
+/// Returns the connections over which the command sends tokens.
 fn token_transport(global: &GlobalArgs) -> TokenTransport {
     TokenTransport::new(global.allow_insecure_tokens)
 }

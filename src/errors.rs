@@ -8,7 +8,7 @@ use axum::response::Html;
 
 pub(crate) use error_examples::{ErrorLesson, MistakeExample, find_lesson};
 
-/// Every table of codes, in the order of the numbers.
+/// Returns all tables of codes, in the order of the numbers.
 fn tables() -> [(&'static str, &'static [a2s::ErrorCode]); 5] {
     [
         ("Documents", a2s::CODES),
@@ -19,7 +19,7 @@ fn tables() -> [(&'static str, &'static [a2s::ErrorCode]); 5] {
     ]
 }
 
-/// The code called `id`, however its letters are written; its number alone will do.
+/// Finds the code `id`. Upper and lower case are equal, and the number alone is enough.
 pub(crate) fn find(id: &str) -> Option<&'static a2s::ErrorCode> {
     let number =
         |code: &a2s::ErrorCode| code.id.strip_prefix("A2S").and_then(|n| n.parse::<u16>().ok());
@@ -28,7 +28,7 @@ pub(crate) fn find(id: &str) -> Option<&'static a2s::ErrorCode> {
         .find(|code| code.id.eq_ignore_ascii_case(id) || (meant.is_some() && number(code) == meant))
 }
 
-/// The page of one code.
+/// Returns the page of one code.
 pub(crate) fn page(id: &str) -> Option<Html<String>> {
     let code = find(id)?;
     let mut text = format!(
@@ -55,7 +55,7 @@ pub(crate) fn page(id: &str) -> Option<Html<String>> {
     Some(Html(text))
 }
 
-/// The page that lists all codes.
+/// Returns the page that lists all codes.
 pub(crate) fn list_page() -> Html<String> {
     let rows: String = all()
         .map(|code| {
@@ -72,7 +72,7 @@ pub(crate) fn list_page() -> Html<String> {
     ))
 }
 
-/// `docs/errors.md`, which a test holds to these tables.
+/// Returns the text of `docs/errors.md`; a test compares the file with it.
 #[must_use]
 pub fn markdown() -> String {
     let mut text = "# Error codes\n\nEvery error has a stable code. `a2s explain CODE` and `GET /errors/CODE` of a running service show the same text.\n".to_owned();
@@ -90,7 +90,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// The page of one code below a heading that links can name.
+/// Returns the page of one code below a heading that links can use.
 fn section(code: &a2s::ErrorCode) -> String {
     let mut text =
         format!("\n### {}\n\n**{}.** {}\n", code.id, capitalise(code.title), code.remedy);

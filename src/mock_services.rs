@@ -49,17 +49,17 @@ pub use rivers::rivers;
 pub use social::social;
 pub use weather::weather;
 
-/// The largest request body that a stand-in keeps.
+/// The maximum size of a recorded request body, in bytes.
 const MAX_BODY: usize = 1 << 20;
 
-/// A stand-in that is not running yet.
+/// A mock service that is not started yet.
 #[derive(Debug)]
 pub struct MockServiceBuilder {
     host: Domain,
     router: Router,
 }
 
-/// A running stand-in. It stops when it is dropped.
+/// A running mock service. It stops when it is dropped.
 #[derive(Debug)]
 pub struct MockService {
     host: Domain,
@@ -68,7 +68,7 @@ pub struct MockService {
     server: AbortHandle,
 }
 
-/// A request that a stand-in received.
+/// A request that a mock service received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedRequest {
     /// `GET`, `POST`, …
@@ -79,8 +79,8 @@ pub struct RecordedRequest {
     pub body: String,
 }
 
-/// Every stand-in that is written by hand. The tests make those of other hosts from the
-/// specifications inside the shipped documents.
+/// Returns all mock services that are written by hand. The tests create the mocks of other hosts from the
+/// specifications in the shipped documents.
 #[must_use]
 pub fn all() -> Vec<MockServiceBuilder> {
     vec![
@@ -105,7 +105,7 @@ pub fn all() -> Vec<MockServiceBuilder> {
 }
 
 impl MockServiceBuilder {
-    /// A stand-in for `host` that answers with `router`.
+    /// Creates a mock service for `host` that responds with `router`.
     #[must_use]
     pub fn new(host: Domain, router: Router) -> Self {
         Self { host, router }
@@ -118,16 +118,16 @@ impl MockServiceBuilder {
         Self::new(host, router)
     }
 
-    /// The host that it stands in for.
+    /// Returns the host that this service replaces.
     #[must_use]
     pub fn host(&self) -> &Domain {
         &self.host
     }
 
-    /// Starts it on a free port of loopback.
+    /// Starts the service on a free loopback port.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// Fails when the service cannot get a port.
     pub async fn start(self) -> io::Result<MockService> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let url = format!("http://{}/", listener.local_addr()?);
@@ -144,7 +144,7 @@ impl MockServiceBuilder {
 }
 
 impl MockService {
-    /// The host that it stands in for.
+    /// Returns the host that this service replaces.
     #[must_use]
     pub fn host(&self) -> &Domain {
         &self.host
@@ -162,7 +162,7 @@ impl MockService {
         self.received().len()
     }
 
-    /// The requests that it has received, oldest first.
+    /// Returns the received requests, oldest first.
     #[must_use]
     pub fn received(&self) -> Vec<RecordedRequest> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()

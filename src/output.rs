@@ -22,7 +22,7 @@ pub(crate) use live_region::{LiveRegion, TerminalSize};
 pub(crate) use source_snippet::SourceExcerpts;
 pub(crate) use terminal_escape::{sanitize, shorten};
 
-/// The most codes that are named at the end.
+/// The maximum number of codes in the hint at the end.
 const MAX_NAMED: usize = 6;
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
@@ -78,7 +78,7 @@ impl CommandOutput {
         self.terminal && !self.json
     }
 
-    /// Prints a line for a person. A reader that went away (`| head`) is no error.
+    /// Prints a line for a person. A closed output (`| head`) is not an error.
     pub(crate) fn line(&mut self, line: Arguments<'_>) {
         let line = line.to_string();
         let line = terminal_escape::disarm(&line);
@@ -98,7 +98,7 @@ impl CommandOutput {
         self.is_closed
     }
 
-    /// Prints one JSON value on a line of its own.
+    /// Prints one JSON value on its own line.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) {
         match serde_json::to_string(value) {
             Ok(text) => self.write(&terminal_escape::escape_json(&text)),
@@ -115,14 +115,15 @@ impl CommandOutput {
         }
     }
 
-    /// Prints raw text, such as a document: as it is to a file, disarmed on a terminal.
+    /// Prints raw text, such as a document: unchanged to a file, with escaped control characters on a
+    /// terminal.
     pub(crate) fn raw(&mut self, text: &str) {
         let shown = if self.terminal { terminal_escape::disarm(text) } else { text.into() };
         let _ = self.stdout.write_all(shown.as_bytes());
         let _ = self.stdout.flush();
     }
 
-    /// Prints a line that is no result on standard error.
+    /// Prints a line that is not part of the result to standard error.
     pub(crate) fn note(&mut self, line: Arguments<'_>) {
         let line = line.to_string();
         let line = terminal_escape::disarm(&line);
@@ -133,7 +134,7 @@ impl CommandOutput {
         let _ = writeln!(self.stderr, "{line}");
     }
 
-    /// Says why the command ends badly: on standard error for a person, as JSON for a machine.
+    /// Prints the error of the command: to standard error for a person, as JSON for a machine.
     pub(crate) fn print_error(&mut self, failure: &CliError) {
         if failure.is_printed {
             return;
@@ -154,7 +155,7 @@ impl CommandOutput {
         }
     }
 
-    /// Prints remarks, each with the part of the text that it is about.
+    /// Prints diagnostics, each with the relevant part of the text.
     pub(crate) fn print_diagnostics<'d>(
         &mut self,
         file: &str,
@@ -170,7 +171,7 @@ impl CommandOutput {
         }
     }
 
-    /// Says where more is to be read about the remarks that were printed.
+    /// Prints the command that explains the printed diagnostics.
     pub(crate) fn print_explain_hint(&mut self) {
         let codes: Vec<String> = std::mem::take(&mut self.printed_codes).into_iter().collect();
         let (Some(first), false) = (codes.first(), self.json) else { return };
@@ -184,7 +185,7 @@ impl CommandOutput {
     }
 }
 
-/// A count with its noun: `1 step`, `3 steps`.
+/// Formats a count with its noun: `1 step`, `3 steps`.
 pub(crate) fn count(number: usize, noun: &str) -> impl Display {
     let ending = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{ending}")

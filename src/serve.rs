@@ -53,7 +53,7 @@ const EXECUTOR_PORT: u16 = 8742;
 const GUARDIAN_PORT: u16 = 8743;
 const AGENT_PORT: u16 = 8744;
 
-/// Registry, executor and guardian on one port.
+/// Serves registry, executor and guardian on one port.
 pub(crate) async fn up(global: &GlobalArgs, arguments: UpArgs) -> Result<(), CliError> {
     let file = SettingsFile::read(&arguments.common)?;
     let common = file.common(&arguments.common, UP_PORT)?;
@@ -90,7 +90,7 @@ pub(crate) async fn up(global: &GlobalArgs, arguments: UpArgs) -> Result<(), Cli
     serve(global, "up", parts, common).await
 }
 
-/// The registry alone.
+/// Serves only the registry.
 pub(crate) async fn registry(global: &GlobalArgs, arguments: RegistryArgs) -> Result<(), CliError> {
     let file = SettingsFile::read(&arguments.common)?;
     let common = file.common(&arguments.common, REGISTRY_PORT)?;
@@ -109,7 +109,7 @@ pub(crate) async fn registry(global: &GlobalArgs, arguments: RegistryArgs) -> Re
     serve(global, "registry", parts, common).await
 }
 
-/// The executor alone.
+/// Serves only the executor.
 pub(crate) async fn executor(global: &GlobalArgs, arguments: ExecutorArgs) -> Result<(), CliError> {
     let file = SettingsFile::read(&arguments.common)?;
     let common = file.common(&arguments.common, EXECUTOR_PORT)?;
@@ -142,7 +142,7 @@ fn run_database(address: Option<String>) -> Result<Option<executor::ExecutorData
     read.map_err(|error| CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.message))
 }
 
-/// The reference guardian alone.
+/// Serves only the reference guardian.
 pub(crate) async fn guardian(global: &GlobalArgs, arguments: GuardianArgs) -> Result<(), CliError> {
     let file = SettingsFile::read(&arguments.common)?;
     let common = file.common(&arguments.common, GUARDIAN_PORT)?;
@@ -162,7 +162,7 @@ pub(crate) async fn guardian(global: &GlobalArgs, arguments: GuardianArgs) -> Re
     serve(global, "guardian", parts, common).await
 }
 
-/// The agent alone.
+/// Serves only the agent.
 pub(crate) async fn agent(
     global: &GlobalArgs,
     arguments: AgentServiceArgs,
@@ -269,7 +269,7 @@ async fn serve(
     Ok(())
 }
 
-/// Says where everything is, and what can be done next.
+/// Prints the addresses of the services, and the next commands to try.
 async fn print_greeting(
     name: &str,
     stack: &RunningServices,
@@ -295,8 +295,8 @@ async fn print_greeting(
     row("stop", "Ctrl-C");
 }
 
-/// Ends at Ctrl-C or, as service managers send it, SIGTERM. Both are heard from the call on, not
-/// only when the future is awaited.
+/// Waits for Ctrl-C or for SIGTERM, which service managers send. It notices signals from the call on, not
+/// only after the first poll of the future.
 pub(crate) fn stop_signal() -> impl Future<Output = ()> {
     #[cfg(unix)]
     let heard = {

@@ -92,5 +92,5 @@ pub const MIRROR: &str = "a2s-mirror";
 /// The header in which a mirror names the checksum of the version that it yanks, brings back or
 /// deprecates.
 pub const MIRROR_CHECKSUM: &str = "a2s-mirror-checksum";
-/// The media type of problem answers (RFC 9457).
+/// The media type of error responses with problem details (RFC 9457).
 pub const PROBLEM_JSON: &str = "application/problem+json";

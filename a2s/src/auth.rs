@@ -15,11 +15,11 @@ use utoipa::ToSchema;
 
 use crate::secret::Secret;
 
-/// The longest name of a subject, in bytes.
+/// The maximum length of a subject, in bytes.
 const MAX_SUBJECT_LENGTH: usize = 64;
-/// The longest name of an end user, in bytes.
+/// The maximum length of an end user's name, in bytes.
 const MAX_END_USER_LENGTH: usize = 128;
-/// The longest token that is looked at, in bytes.
+/// The maximum length of a token that is looked up, in bytes.
 const MAX_TOKEN_LENGTH: usize = 512;
 
 /// The header in which a service with the scope `delegate` names the end user it acts for.
@@ -32,12 +32,12 @@ pub const ON_BEHALF_OF: &str = "a2s-on-behalf-of";
 #[serde(rename_all = "snake_case")]
 #[schema(as = Scope)]
 pub enum TokenScope {
-    /// Publishing under names that are free or one's own, and what follows: yank, deprecate,
+    /// Publishing under names that are free or belong to the caller, and managing them: yank, deprecate,
     /// owners.
     Publish,
     /// Planning, starting, reading and cancelling runs, and talking with the agent.
     Execute,
-    /// Tokens, credentials for services, the audit, and names of others.
+    /// Tokens, credentials for services, the audit, and names that belong to others.
     Admin,
     /// Naming the end user that a request is made for (`A2S-On-Behalf-Of`).
     Delegate,
@@ -48,11 +48,11 @@ pub enum TokenScope {
 }
 
 impl TokenScope {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 6] =
         [Self::Publish, Self::Execute, Self::Admin, Self::Delegate, Self::Service, Self::Guard];
 
-    /// As it is written.
+    /// Returns the name that JSON uses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -114,13 +114,13 @@ impl TokenSubject {
         Self("owner".to_owned())
     }
 
-    /// Another service that is given a token of the scope `service` by configuration.
+    /// Returns the subject of a service that gets a token with the scope `service` by configuration.
     #[must_use]
     pub fn service() -> Self {
         Self("service".to_owned())
     }
 
-    /// An agent that is given the token of a guardian by configuration.
+    /// Returns the subject of an agent that gets the token of a guardian by configuration.
     #[must_use]
     pub fn guardian_client() -> Self {
         Self("asking".to_owned())
@@ -140,7 +140,7 @@ impl TokenSubject {
         *self == Self::owner()
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -189,7 +189,7 @@ impl EndUser {
         ))
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -223,7 +223,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// The holder of the owner's token, without an end user.
+    /// Creates the principal for the holder of the owner's token, without an end user.
     #[must_use]
     pub fn owner() -> Self {
         TokenSubject::owner().into()
@@ -235,13 +235,13 @@ impl Principal {
         self.token.is_owner() && self.end_user.is_none()
     }
 
-    /// The name of the user: the end user, or else the token (`context.user.id` of AOS).
+    /// Returns the name of the user: the end user, or else the token (`context.user.id` of AOS).
     #[must_use]
     pub fn user_id(&self) -> &str {
         self.end_user.as_ref().map_or_else(|| self.token.as_str(), EndUser::as_str)
     }
 
-    /// The name of the token where it acts for an end user (`context.caller.id` of guardian
+    /// Returns the name of the token when it acts for an end user (`context.caller.id` of guardian
     /// messages).
     #[must_use]
     pub fn caller_id(&self) -> Option<&str> {
@@ -306,7 +306,7 @@ impl Caller {
         Self { subject: TokenSubject::owner(), end_user: None, scopes: TokenScope::ALL.into() }
     }
 
-    /// The party that owns what this caller makes.
+    /// Returns the party that owns the things that this caller creates.
     #[must_use]
     pub fn principal(&self) -> Principal {
         Principal { token: self.subject.clone(), end_user: self.end_user.clone() }
@@ -347,13 +347,13 @@ pub struct AuthenticatedCaller(pub Caller);
 /// The reason for a failed authentication or authorization.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// There is no token.
+    /// The request has no token.
     #[error("the request has no token")]
     MissingToken,
     /// The token is unknown, expired or revoked.
     #[error("the token is unknown, expired or revoked")]
     UnknownToken,
-    /// The token does not open this.
+    /// The token does not have the required scope.
     #[error("the token of `{subject}` does not have the scope `{scope}`")]
     MissingScope {
         /// The subject of the token.
@@ -361,7 +361,7 @@ pub enum AuthError {
         /// The scope that is missing.
         scope: TokenScope,
     },
-    /// The header `A2S-On-Behalf-Of` names no end user.
+    /// The header `A2S-On-Behalf-Of` does not contain a valid end user.
     #[error("`A2S-On-Behalf-Of`: {0}")]
     InvalidEndUser(String),
     /// The service that looks up tokens does not respond.
@@ -369,7 +369,7 @@ pub enum AuthError {
     Unavailable(String),
 }
 
-/// The headers of a request that say who calls.
+/// The headers of a request that identify the caller.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallerHeaders<'a> {
     authorization: Option<&'a [u8]>,
@@ -377,22 +377,22 @@ pub struct CallerHeaders<'a> {
 }
 
 impl<'a> CallerHeaders<'a> {
-    /// Takes the two headers with `get`, which is given names in lower case.
+    /// Reads the two headers with `get`, which receives names in lower case.
     pub fn from_headers(get: impl Fn(&str) -> Option<&'a [u8]>) -> Self {
         Self { authorization: get("authorization"), on_behalf_of: get(ON_BEHALF_OF) }
     }
 
-    /// The token of `Authorization: Bearer …` (RFC 6750, section 2.1).
+    /// Returns the token of `Authorization: Bearer …` (RFC 6750, section 2.1).
     #[must_use]
     pub fn token(&self) -> Option<&'a str> {
         bearer_token(str::from_utf8(self.authorization?).ok())
     }
 }
 
-/// An answer that comes later.
+/// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Knows tokens.
+/// Looks up tokens.
 pub trait TokenIntrospector: fmt::Debug + Send + Sync {
     /// Finds the caller with this token; none when the token is unknown, expired or revoked.
     ///
@@ -412,22 +412,23 @@ pub struct AuthGuard {
 }
 
 impl AuthGuard {
-    /// A door that the owner's token alone opens; without one it is open.
+    /// Creates a guard that accepts only the owner's token. Without an owner's token, the guard accepts
+    /// every request.
     #[must_use]
     pub fn new(owner: Option<Secret>) -> Self {
         Self { owner_token: owner, introspector: None }
     }
 
-    /// The same, also for tokens that `others` knows.
+    /// Returns the same guard, which also accepts the tokens that `others` knows.
     #[must_use]
     pub fn with_introspector(self, others: Arc<dyn TokenIntrospector>) -> Self {
         Self { introspector: Some(others), ..self }
     }
 
-    /// Finds the caller who shows these headers, unless it is `known` already.
+    /// Finds the caller by these headers, unless the caller is `known` already.
     ///
     /// # Errors
-    /// When the token is missing or not known, or the caller may not act for the end user.
+    /// Fails when the token is missing or not known, or when the caller may not act for the end user.
     pub fn authenticate<'a>(
         &'a self,
         known: Option<&'a AuthenticatedCaller>,
@@ -441,7 +442,7 @@ impl AuthGuard {
         })
     }
 
-    /// Finds the caller by their token alone.
+    /// Finds the caller by the token only, without the end user.
     fn find_caller<'a>(
         &'a self,
         headers: CallerHeaders<'a>,
@@ -459,10 +460,10 @@ impl AuthGuard {
         })
     }
 
-    /// The same, if they may do what `scope` says.
+    /// Authenticates the caller and checks that the caller has `scope`.
     ///
     /// # Errors
-    /// Why they may not.
+    /// Fails when the authentication fails, or when the scope is missing.
     pub fn authorize<'a>(
         &'a self,
         known: Option<&'a AuthenticatedCaller>,
@@ -479,7 +480,7 @@ impl AuthGuard {
     }
 }
 
-/// The token of a header `Authorization: Bearer …` (RFC 6750, section 2.1).
+/// Returns the token of a header `Authorization: Bearer …` (RFC 6750, section 2.1).
 #[must_use]
 pub fn bearer_token(authorization: Option<&str>) -> Option<&str> {
     let (scheme, token) = authorization?.split_once(' ')?;

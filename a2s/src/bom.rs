@@ -94,7 +94,7 @@ struct BomBuilder<'b> {
     index: &'b DependencyIndex,
     tools: Vec<Component>,
     services: BTreeMap<String, HostUsage>,
-    /// By reference, what each uses.
+    /// The references that each component uses, by its reference.
     uses: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -225,7 +225,7 @@ fn tool_component(reference: &str, capability: &Capability, step: &Step, task: &
     }
 }
 
-/// The program that makes the bill.
+/// Describes the program that writes the bill.
 fn generator_component() -> Component {
     Component {
         name: "a2s".to_owned(),
@@ -234,7 +234,7 @@ fn generator_component() -> Component {
     }
 }
 
-/// `GET /breeds`, `query Countries`, `tools/call get_forecast`.
+/// Returns the operation of a task: `GET /breeds`, `query Countries`, `tools/call get_forecast`.
 fn operation(task: &Task) -> String {
     match task {
         Task::OpenApi(task) => format!("{} {}", task.method.as_str(), task.path),
@@ -258,7 +258,7 @@ fn kind_of(scheme: &SecurityScheme) -> &'static str {
     }
 }
 
-/// Host, and port where there is one, as `domains` have it.
+/// Returns the host, with its port if it has one, as in `domains`.
 fn host_of(task: &Task) -> String {
     let url = task.url();
     let host = url.host_str().unwrap_or_default();
@@ -277,7 +277,7 @@ fn property(name: &'static str, value: &(impl ToString + ?Sized)) -> BomProperty
     BomProperty { name, value: value.to_string() }
 }
 
-/// The id of the bill of these contents, as this version of the program makes it.
+/// Computes the id of the bill from these contents and the version of the program.
 fn serial_number(root: Digest, pins: &[CapabilityRef]) -> Uuid {
     let mut name = format!("bom {}\n{root}\n", env!("CARGO_PKG_VERSION"));
     let digests: BTreeSet<_> = pins.iter().map(|pin| pin.checksum.to_string()).collect();

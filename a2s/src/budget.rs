@@ -7,17 +7,18 @@ use std::cell::Cell;
 pub(crate) struct AnalysisBudget(Cell<usize>);
 
 impl AnalysisBudget {
-    /// Enough for every document that a person would write: a step takes some hundreds.
+    /// Creates a budget that is enough for every document that a person would write: a step uses a few
+    /// hundred.
     pub(crate) fn for_document() -> Self {
         Self(Cell::new(100_000))
     }
 
-    /// So much.
+    /// Creates a budget of this amount.
     pub(crate) fn with_amount(amount: usize) -> Self {
         Self(Cell::new(amount))
     }
 
-    /// Spends `amount`, when there is as much.
+    /// Spends `amount`. Returns false when less is left.
     pub(crate) fn spend(&self, amount: usize) -> bool {
         let left = self.0.get().checked_sub(amount);
         self.0.set(left.unwrap_or(0));

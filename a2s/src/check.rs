@@ -14,7 +14,8 @@ use crate::template::VariableReference;
 use crate::tree::{TreeNode, member_path};
 use crate::variable_references::{VariableReader, locals, references};
 
-/// Names shorter than this are too much alike to take one for a misspelt other.
+/// The minimum length of a name for the detection of misspelt names. Shorter names are too similar to
+/// others.
 const MIN_LIKELY: usize = 4;
 
 /// Checks the whole capability, which was read from `root`; errors and warnings go to `findings`.
@@ -76,13 +77,13 @@ struct DataFlowChecker<'c, 'f> {
     diagnostics: &'f mut DiagnosticSink,
     /// The steps that set each variable.
     setters: BTreeMap<&'c str, Vec<&'c Step>>,
-    /// The steps by pointer, counted in the order of the document.
+    /// The number of each step in the order of the document, by pointer.
     order: BTreeMap<&'c str, usize>,
-    /// A step that brings each of the variables of `for_each` and `catch`.
+    /// The step that introduces each variable of `for_each` and `catch`.
     locals: BTreeMap<&'c str, &'c Step>,
     /// The `for_each` and `catch` variables that are readable at the current step.
     inside: Vec<&'c str>,
-    /// The steps that run at the same time as the one that is walked.
+    /// The steps that run at the same time as the current step.
     parallel_steps: Vec<&'c Step>,
     /// Variables that were reported as misspelt.
     doubted: BTreeSet<&'c str>,
@@ -227,7 +228,7 @@ impl<'c> DataFlowChecker<'c, '_> {
         }
     }
 
-    /// The names that a step brings belong to it alone.
+    /// Checks that the names that a step introduces are not used for anything else.
     fn check_locals(&mut self, step: &'c Step) {
         for (name, field) in locals(step) {
             let taken = if self.capability.parameter(name).is_some() {
@@ -367,9 +368,9 @@ impl<'c> DataFlowChecker<'c, '_> {
         )
     }
 
-    /// Reports a variable that no step sets. A document of a2s 1.1 that declares parameters has to
-    /// declare this one as well before it is published; in others the name has to be close to one
-    /// that is known. A version that was published before is not refused.
+    /// Reports a variable that no step sets. A document of a2s 1.1 that declares parameters must also
+    /// declare this one before publication. In other documents, the name is only reported when it is close
+    /// to a known name. A version that was published before is not rejected.
     fn report_uncertain(&mut self, reader: VariableReader<'c>, reference: &'c VariableReference) {
         let name = reference.variable();
         let (declared, is_strict) = (&self.capability.parameters, self.is_strict);
@@ -403,7 +404,7 @@ impl<'c> DataFlowChecker<'c, '_> {
         self.diagnostics.diagnostics.push(found.with_hint(hint));
     }
 
-    /// Two parallel children may not set one name, or a name and a path inside it.
+    /// Checks that two parallel children do not set the same name, or a name and a path inside it.
     fn check_conflicts(&mut self, steps: &'c [Step]) {
         let written: Vec<Vec<(&Step, &OutputMapping)>> = steps.iter().map(writes).collect();
         for (index, outputs) in written.iter().enumerate() {

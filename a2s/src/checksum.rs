@@ -29,7 +29,7 @@ pub enum DigestError {
         "the number {0} is outside ±(2^53 − 1) and has no canonical form; write it as a string"
     )]
     UnsafeInteger(String),
-    /// The canonicalizer refused the value.
+    /// The canonicalizer rejected the value.
     #[error("the document has no canonical form: {0}")]
     NotCanonical(String),
 }
@@ -38,16 +38,16 @@ pub enum DigestError {
 pub(crate) const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 impl Digest {
-    /// The digest of raw bytes.
+    /// Computes the digest of raw bytes.
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digest of everything that `reader` gives.
+    /// Computes the digest of everything that `reader` returns.
     ///
     /// # Errors
-    /// Reading fails.
+    /// Fails when reading fails.
     pub fn of_reader(mut reader: impl std::io::Read) -> std::io::Result<Self> {
         let mut hasher = Sha256::new();
         let mut buffer = vec![0; 1 << 16];
@@ -59,10 +59,10 @@ impl Digest {
         }
     }
 
-    /// The digest of a document's content: `value` without its top-level member `checksum`.
+    /// Computes the digest of a document's content: `value` without its top-level member `checksum`.
     ///
     /// # Errors
-    /// When the value has no canonical form (RFC 8785), see [`canonical_json`].
+    /// Fails when the value has no canonical form (RFC 8785), see [`canonical_json`].
     pub fn of_document(value: &Value) -> Result<Self, DigestError> {
         let bytes = match value {
             Value::Object(members) => {
@@ -81,13 +81,13 @@ impl Digest {
         Ok(Self::of_bytes(&bytes))
     }
 
-    /// The 64 hexadecimal digits.
+    /// Returns the 64 hexadecimal digits.
     #[must_use]
     pub fn to_hex(&self) -> String {
         HEXLOWER.encode(&self.0)
     }
 
-    /// The 32 bytes.
+    /// Returns the 32 bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -108,7 +108,8 @@ fn canonicalize(value: &impl Serialize) -> Result<Vec<u8>, DigestError> {
     serde_json_canonicalizer::to_vec(value).map_err(|e| DigestError::NotCanonical(e.to_string()))
 }
 
-/// The members of a document that its digest is of. A copy would take as long as the digest.
+/// The members of a document that its digest covers. They are not copied, because a copy would take as long
+/// as the digest.
 struct DigestContent<'v>(&'v Map<String, Value>);
 
 impl Serialize for DigestContent<'_> {

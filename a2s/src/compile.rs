@@ -18,9 +18,9 @@ pub use compiled_document::{DeclaredChecksum, Document};
 /// The result of a compilation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compilation {
-    /// The digest of the content, when the text could be read at all.
+    /// The digest of the content, when the text could be read.
     pub digest: Option<Digest>,
-    /// The checksum that the document states, when the text could be read at all.
+    /// The checksum that the document states, when the text could be read.
     pub declared_checksum: Option<DeclaredChecksum>,
     /// The name as written, when there is one; not yet checked.
     pub name: Option<String>,
@@ -55,7 +55,7 @@ pub fn compile_with_checksum(source: &[u8]) -> Compilation {
 /// Reads any YAML or JSON value under the limits of documents: inputs of a run, for example.
 ///
 /// # Errors
-/// Every error there is in the text.
+/// Returns all errors in the text.
 pub fn parse_value(source: &[u8]) -> Result<serde_json::Value, Vec<Diagnostic>> {
     match tree::parse(source) {
         (Some(root), diagnostics) if diagnostics.is_empty() => Ok(root.to_value()),
@@ -132,7 +132,8 @@ fn check_keys(root: &TreeNode, mode: CompileMode, findings: &mut DiagnosticSink)
     });
 }
 
-/// Reports controls that change how text is shown in the text that people choose capabilities by.
+/// Reports control characters that change the display of text, in the texts by which people choose
+/// capabilities.
 fn check_shown_text(root: &TreeNode, mode: CompileMode, findings: &mut DiagnosticSink) {
     if mode == CompileMode::Final {
         return;

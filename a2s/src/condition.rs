@@ -18,16 +18,16 @@ use self::cel_cost::PerItemCost;
 use crate::evaluation_cost::EvaluationCost;
 use crate::template::{MissingReference, VariableReference, VariableSource};
 
-/// The longest condition, in bytes.
+/// The maximum length of a condition, in bytes.
 const MAX_BYTES: usize = 2_000;
-/// The deepest nesting of brackets.
+/// The maximum depth of nested brackets.
 const MAX_NESTING: usize = 8;
-/// The most operators and calls.
+/// The maximum number of operators and calls.
 const MAX_OPERATORS: usize = 32;
 /// The stack space for CEL's parser and evaluator, which are recursive: twice the use of the largest
 /// condition, which is 1.6 MiB in a debug build and 0.1 MiB in a release build.
 const RED_ZONE: usize = if cfg!(debug_assertions) { 4 << 20 } else { 1 << 20 };
-/// A stack for them when less is left.
+/// The size of the new stack for them, in bytes, when less stack is left.
 const STACK: usize = 16 << 20;
 /// The prefix of variables that represent references. The source may not use it.
 const PREFIX: &str = "__ref";
@@ -37,7 +37,7 @@ const PREFIX: &str = "__ref";
 pub struct Condition {
     source: String,
     program: Arc<Program>,
-    /// `__ref0`, `__ref1`, … in order.
+    /// The references `__ref0`, `__ref1`, … in order.
     references: Vec<VariableReference>,
     /// The work for each item of a list.
     per_item_cost: PerItemCost,
@@ -49,7 +49,7 @@ pub enum ConditionError {
     /// A reference has no value.
     #[error(transparent)]
     Missing(#[from] MissingReference),
-    /// CEL found no overload, no key, an overflow, …, or the values are too large for it.
+    /// CEL found no overload, no key, an overflow, …, or the values are too large for CEL.
     #[error("`{condition}` cannot be evaluated: {reason}")]
     Failed {
         /// The condition.
@@ -57,7 +57,7 @@ pub enum ConditionError {
         /// The reason in words, without any value.
         reason: String,
     },
-    /// The outcome is no boolean.
+    /// The outcome is not a boolean.
     #[error("the result of `{condition}` is {outcome}, not true or false")]
     NotBoolean {
         /// The condition.
@@ -104,20 +104,20 @@ impl Condition {
         }
     }
 
-    /// The condition as written.
+    /// Returns the condition as written.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Every reference, in the order of the text.
+    /// Returns every reference, in the order of the text.
     #[must_use]
     pub fn references(&self) -> &[VariableReference] {
         &self.references
     }
 
-    /// The cost of an evaluation over these variables, by an estimate that evaluates nothing. A
-    /// missing variable ends an evaluation at once.
+    /// Estimates the cost of an evaluation with these variables, without evaluating anything. A missing
+    /// variable ends an evaluation at once.
     #[must_use]
     pub fn evaluation_cost(&self, variables: &dyn VariableSource) -> EvaluationCost {
         let values = self.references.iter().map(|reference| reference.resolve(variables));
@@ -160,7 +160,7 @@ impl Condition {
     }
 }
 
-/// The most combinations of samples that are tried for a condition.
+/// The maximum number of combinations of samples that are tried for a condition.
 const MAX_SAMPLES: usize = 256;
 
 impl Condition {
@@ -199,7 +199,8 @@ impl Condition {
     }
 }
 
-/// CEL speaks of `__ref0`; the author wrote `${alert}`.
+/// Replaces the internal names of variables in a message of CEL (`__ref0`) by the references that the
+/// author wrote (`${alert}`).
 fn in_own_words(references: &[VariableReference], reason: &str) -> String {
     references.iter().enumerate().rev().fold(reason.to_owned(), |text, (index, reference)| {
         text.replace(&format!("{PREFIX}{index}"), &format!("${{{reference}}}"))
@@ -249,7 +250,7 @@ impl Serialize for CelInput<'_> {
     }
 }
 
-/// Replaces each `${path}` by a variable, and holds the text to the limits on the way.
+/// Replaces each `${path}` by a variable, and checks the limits of the text.
 fn bind_references(source: &str) -> Result<(String, Vec<VariableReference>), String> {
     if source.trim().is_empty() {
         return Err("the condition is empty".to_owned());
@@ -331,7 +332,7 @@ fn bind_references(source: &str) -> Result<(String, Vec<VariableReference>), Str
     Ok((text, references))
 }
 
-/// The names that an expression uses and does not bind itself.
+/// The names that an expression uses but does not bind itself.
 #[derive(Default)]
 struct FreeNames {
     bound: Vec<String>,
@@ -340,8 +341,8 @@ struct FreeNames {
 }
 
 impl FreeNames {
-    /// Walks an expression. `comprehensions` is how many stand around it: nested ones cost the
-    /// product of their ranges, and are refused.
+    /// Visits an expression and its parts. `comprehensions` is the number of comprehensions around it. A
+    /// nested comprehension is rejected, because its cost is the product of the ranges.
     fn visit(&mut self, expr: &IdedExpr, comprehensions: usize) -> Result<(), String> {
         let all = |names: &mut Self, exprs: &[&IdedExpr]| {
             exprs.iter().try_for_each(|expr| names.visit(expr, comprehensions))
@@ -428,17 +429,17 @@ mod tests {
             assert!(message.contains(words), "{condition}: {message}");
         };
         refused("severity == 'x'", "write `${severity}`");
-        refused("'${severity}' == 'x'", "inside a string");
+        refused("'${severity}' == 'x'", "a string must not contain a reference");
         refused("${severity", "without `}`");
-        refused("${n} +", "is no condition: it is incomplete");
-        refused("${n} ${n}", "is no condition: `${n}` does not fit there");
-        refused("${n} = 3", "is no condition: `=`");
+        refused("${n} +", "is not a condition: it is incomplete");
+        refused("${n} ${n}", "is not a condition: `${n}` is not expected there");
+        refused("${n} = 3", "is not a condition: `=`");
         refused("", "empty");
         refused("${n} + 1", "not true or false");
         refused("${n} < 'a'", "cannot be evaluated");
         refused("${missing} == 1", "no value");
-        refused("__ref0 == 1", "taken");
-        refused("${list}.all(x, ${list}.all(y, x == y))", "inside one another");
+        refused("__ref0 == 1", "reserved");
+        refused("${list}.all(x, ${list}.all(y, x == y))", "must not be nested");
         refused(&"(".repeat(500), "nested");
         refused(&vec!["true"; 3000].join(" && "), "bytes");
         refused(&vec!["1"; 100].join("+"), "operators");

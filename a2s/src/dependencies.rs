@@ -26,14 +26,15 @@ pub use dependency_interface::DependencyInterface;
 
 /// The maximum length of a chain of capabilities that use each other.
 pub const MAX_DEPENDENCY_DEPTH: usize = 8;
-/// The longest chain that is followed; shorter ones are refused already.
+/// The maximum length of a chain that the check follows. A chain longer than [`MAX_DEPENDENCY_DEPTH`] is
+/// already an error.
 const MAX_WALK_DEPTH: usize = 2 * MAX_DEPENDENCY_DEPTH;
 
 /// A version of a capability, with the facts that the selection of a version needs.
 pub trait CandidateVersion {
-    /// Its number.
+    /// The version number.
     fn version(&self) -> &Version;
-    /// Its digest.
+    /// Its checksum.
     fn checksum(&self) -> Digest;
     /// True when the version was yanked.
     fn is_yanked(&self) -> bool;
@@ -80,7 +81,7 @@ pub fn select_version<'r, R: CandidateVersion>(
         .max_by(|one, other| rank(*one).cmp(&rank(*other)))
 }
 
-/// Stable before pre-release, then by number.
+/// Returns the rank of a version: a stable version ranks above a pre-release, then the number decides.
 fn rank<R: CandidateVersion>(release: &R) -> (bool, &Version) {
     (release.version().pre.is_empty(), release.version())
 }
@@ -100,9 +101,9 @@ impl Dependency {
 /// One version in a list of versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionInfo {
-    /// Its number.
+    /// The version number.
     pub version: Version,
-    /// Its digest.
+    /// Its checksum.
     pub checksum: Digest,
     /// True when the version was yanked.
     pub yanked: bool,
@@ -131,7 +132,7 @@ pub struct DependencyIndex {
     interfaces: BTreeMap<Digest, Arc<DependencyInterface>>,
 }
 
-/// An item that is missing on a [`DependencyIndex`].
+/// An item that a [`DependencyIndex`] does not contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MissingDependency {
     /// The list of versions of a capability.
@@ -195,7 +196,7 @@ impl DependencyIndex {
         }
     }
 
-    /// The versions of a capability, when they are known.
+    /// Returns the versions of a capability, if they are known.
     #[must_use]
     pub fn versions(&self, name: &CapabilityName) -> Option<&[VersionInfo]> {
         self.capabilities.get(name).map(Vec::as_slice)

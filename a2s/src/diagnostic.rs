@@ -11,7 +11,7 @@ use crate::error_code::ErrorCode;
 
 pub(crate) use bounded::{DiagnosticList, MAX_NAME_CHARS};
 
-/// One remark about a document.
+/// An error or a warning about a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Diagnostic {
     /// Stable code, such as `A2S011`; `docs/errors.md` has a page for each.
@@ -20,29 +20,29 @@ pub struct Diagnostic {
     pub severity: DiagnosticSeverity,
     /// The problem in this case.
     pub message: String,
-    /// The place in the document: `execution.steps[0].task`; empty for the whole.
+    /// The path in the document: `execution.steps[0].task`; empty for the whole document.
     pub path: String,
-    /// The place in the text, when it has one.
+    /// The position in the text, if it has one.
     #[serde(flatten)]
     pub position: SourcePosition,
     /// The suggested fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Other places that belong to it: where a name was first written, for example.
+    /// Other positions that belong to it: for example, the first occurrence of a name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related: Vec<RelatedPosition>,
 }
 
-/// The most second places of one remark.
+/// The maximum number of related positions of one diagnostic.
 pub(crate) const MAX_RELATED: usize = 4;
 
-/// A second place of a remark.
+/// A related position of a diagnostic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Related)]
 pub struct RelatedPosition {
     /// A short description of the location.
     pub message: String,
-    /// The place in the text.
+    /// The position in the text.
     #[serde(flatten)]
     pub position: SourcePosition,
 }
@@ -54,11 +54,11 @@ pub struct RelatedPosition {
 pub enum DiagnosticSeverity {
     /// The document cannot be published or run.
     Error,
-    /// It can, but something is not as it should be.
+    /// The document can be published and run, but something in it is not right.
     Warning,
 }
 
-/// A place in a text. Lines and columns count from 1, columns in characters; 0 means unknown.
+/// A position in a text. Lines and columns count from 1, columns in characters; 0 means unknown.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
 )]
@@ -71,7 +71,7 @@ pub struct SourcePosition {
 }
 
 impl Diagnostic {
-    /// An error with the remedy of its code as hint.
+    /// Creates an error with the remedy of its code as the hint.
     pub(crate) fn error(
         code: ErrorCode,
         path: &str,
@@ -89,17 +89,17 @@ impl Diagnostic {
         }
     }
 
-    /// The same as a warning.
+    /// Returns the diagnostic as a warning.
     pub(crate) fn into_warning(self) -> Self {
         Self { severity: DiagnosticSeverity::Warning, ..self }
     }
 
-    /// The same with a more exact hint.
+    /// Returns the diagnostic with a more exact hint.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// The same with a second place, when that is known.
+    /// Returns the diagnostic with a related position, if that position is known.
     pub(crate) fn with_related(
         mut self,
         position: SourcePosition,
@@ -135,7 +135,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The candidate that `word` most likely meant, when one is close enough.
+/// Returns the candidate that `word` most likely meant, if one is similar enough.
 #[must_use]
 pub fn did_you_mean<'a>(
     word: &str,

@@ -1,7 +1,7 @@
 //! Foreign text, made fit to be shown: one line, bounded, nothing that moves the cursor.
 
-/// The first `limit` characters of `text` on one line, without control characters and without
-/// those that change how the text around them is shown. An ellipsis says that there was more.
+/// Returns the first `limit` characters of `text` on one line, without control characters and without
+/// characters that change the display of the text around them. An ellipsis shows that text was left out.
 #[must_use]
 pub fn to_single_line(text: &str, limit: usize) -> String {
     let mut line = String::new();
@@ -36,7 +36,8 @@ pub fn is_displayable(c: char) -> bool {
     c.is_whitespace() || !(c.is_control() || is_invisible(c))
 }
 
-/// Joiners, direction marks, separators, and the sign for bytes that are no text.
+/// Returns true for joiners, direction marks, separators, and the replacement character for bytes that are
+/// not text.
 fn is_invisible(c: char) -> bool {
     matches!(
         c,

@@ -25,20 +25,20 @@ pub use step::{Step, StepAction, StepBlock};
 pub use step_control::{BackoffKind, ForEach, OnError, RetryPolicy, StepControl};
 pub use step_path::{StepPath, StepPathSegment};
 
-/// One capability: a header, a tree of steps, and the result they make (A2S, "Core Concepts").
+/// One capability: a header, a tree of steps, and the result that they produce (A2S, "Core Concepts").
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capability {
     /// Version of the language (`a2s`).
     pub language: Version,
-    /// Unique in a registry.
+    /// The name, which is unique in a registry.
     pub name: CapabilityName,
     /// The description of its purpose: 1 to 200 characters.
     pub description: String,
     /// The only hosts that its tasks may address.
     pub domains: Vec<Domain>,
-    /// Its own version.
+    /// The version of the capability.
     pub version: Version,
-    /// At least one.
+    /// The authors; at least one.
     pub authors: Vec<Author>,
     /// The permissions that a caller must hold (1.1).
     pub permissions: Vec<Permission>,
@@ -48,11 +48,11 @@ pub struct Capability {
     pub dependencies: Vec<Dependency>,
     /// Runs that demonstrate it (1.1).
     pub examples: Vec<CapabilityExample>,
-    /// `execution.variables.shared`: readable on every branch.
+    /// `execution.variables.shared`: the variables that every branch can read.
     pub variables: BTreeMap<String, ValueType>,
     /// The steps.
     pub execution: StepBlock,
-    /// Shapes the result; without it, the result is every variable that steps set.
+    /// The template of the result. Without it, the result contains every variable that steps set.
     pub output: Option<Template>,
 }
 
@@ -66,13 +66,13 @@ impl Capability {
         }
     }
 
-    /// The declared parameter of this name.
+    /// Returns the declared parameter with this name.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&Parameter> {
         self.parameters.iter().find(|parameter| parameter.name == name)
     }
 
-    /// The dependency that a `capability` step uses.
+    /// Returns the declared dependency that a `capability` step uses.
     #[must_use]
     pub fn dependency(&self, name: &CapabilityName) -> Option<&Dependency> {
         self.dependencies.iter().find(|dependency| dependency.capability == *name)
@@ -104,11 +104,11 @@ pub struct CapabilityExample {
     /// The responses of the services, by the path to the task step. A path without an iteration number
     /// applies to all iterations.
     pub answers: BTreeMap<StepPath, ExampleResponse>,
-    /// The result, when it is stated.
+    /// The result, if the example states it.
     pub output: Option<Value>,
 }
 
-/// The answer of a service in an example.
+/// The response of a service in an example.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExampleResponse {
     /// HTTP status.
@@ -124,9 +124,9 @@ pub struct ExampleResponse {
 pub struct Dependency {
     /// Its name.
     pub capability: CapabilityName,
-    /// The versions that will do.
+    /// The accepted versions.
     pub range: VersionReq,
-    /// The one content that will do, when pinned.
+    /// The checksum of the only accepted content, if the dependency is pinned.
     pub checksum: Option<Digest>,
     /// The path of the declaration: `dependencies[0]`.
     pub pointer: String,

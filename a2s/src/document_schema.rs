@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::document::ValueType;
 use crate::task::TaskFormat;
 
-/// The JSON Schema (draft 2020-12) of a document in a2s 1.0 or 1.1.
+/// Returns the JSON Schema (draft 2020-12) of a document in a2s 1.0 or 1.1.
 #[must_use]
 pub fn json_schema() -> Value {
     json!({
@@ -59,7 +59,7 @@ pub fn json_schema() -> Value {
     })
 }
 
-/// An object with these fields, the author's own `x-…` fields, and no others.
+/// Returns the schema of an object with these fields and the author's own `x-…` fields, but no others.
 fn object(required: &[&str], properties: Value) -> Value {
     let mut object = json!({ "type": "object", "required": required });
     object["properties"] = properties;
@@ -236,7 +236,7 @@ fn execution() -> Value {
 /// The form of an object: its description, its required fields, and all its allowed fields.
 type Form = (&'static str, Vec<&'static str>, Value);
 
-/// The blocks that steps form.
+/// Returns the descriptions, required fields and properties of the three kinds of blocks.
 fn blocks() -> [Form; 3] {
     [
         (
@@ -267,7 +267,8 @@ fn blocks() -> [Form; 3] {
     ]
 }
 
-/// The schema of a kind of thing. A condition has one of its two ways to write the true branch.
+/// Returns the schema of one kind of block or step. For a condition, exactly one of two fields must contain
+/// the true branch.
 fn kind(description: &str, required: &[&str], properties: Value) -> Value {
     let is_condition = properties.get("if_true").is_some();
     let mut kind = object(required, properties);
@@ -278,7 +279,7 @@ fn kind(description: &str, required: &[&str], properties: Value) -> Value {
     kind
 }
 
-/// A step of any kind: the fields of its kind, and those that every step has.
+/// Returns the schema of a step of any kind: the fields of its kind, and the fields that every step has.
 fn step() -> Value {
     let mapped = json!({
         "input_mapping": {"$ref": "#/$defs/inputs"},
@@ -454,7 +455,7 @@ fn task() -> Value {
     })
 }
 
-/// The members of both.
+/// Merges the members of two objects.
 fn merged(one: Value, other: Value) -> Value {
     let members = |value| match value {
         Value::Object(members) => members,

@@ -67,7 +67,7 @@ codes! {
     UNSUPPORTED = "A2S056", "valid, but not supported yet", "Express the task without this feature for now.";
     WRONG_KIND = "A2S057", "input of a type that the task does not accept", "Map a value of the type that the specification declares.";
     QUERY_MISS = "A2S058", "JSONPath that cannot match the declared response", "Correct the path, or the response's schema in the task.";
-    BAD_EXAMPLE = "A2S059", "example that does not fit the capability", "Give each input a value that it accepts, and give `answers` for the task steps.";
+    BAD_EXAMPLE = "A2S059", "example that does not match the capability", "Give each input a value that it accepts, and give `answers` for the task steps.";
     // Dependencies.
     UNDECLARED_DEPENDENCY = "A2S060", "capability used but not declared", "Declare the capability under `dependencies` with a version range.";
     UNUSED_DEPENDENCY = "A2S061", "unused dependency", "Remove the dependency, or use it in a `capability` step.";

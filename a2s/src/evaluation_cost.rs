@@ -4,14 +4,14 @@
 use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::Value;
 
-/// The states that a pattern has which is not known before.
+/// The assumed number of states of a pattern that is not known in advance.
 pub(crate) const UNKNOWN_STATES: f64 = 1_000.0;
-/// The most visits of a cheap evaluation. A visit takes about half a microsecond in a release
-/// build, so a cheap evaluation takes about 10 ms at the most.
+/// The maximum number of visits of a cheap evaluation. A visit takes about half a microsecond in a release
+/// build, so a cheap evaluation takes at most about 10 ms.
 pub const CHEAP_VISITS: f64 = 20_000.0;
-/// The deepest schema that is looked into.
+/// The maximum depth to which a schema is examined.
 const MAX_SCHEMA_DEPTH: usize = 64;
-/// One state of a pattern over one byte of text, in visits.
+/// The cost of one state of a pattern for one byte of text, in visits.
 const STATE_BYTE: f64 = 0.03;
 
 /// The cost class of an evaluation: it may run next to others, or belongs on a bounded pool with a
@@ -20,7 +20,7 @@ const STATE_BYTE: f64 = 0.03;
 pub enum EvaluationCost {
     /// At most [`CHEAP_VISITS`].
     Cheap,
-    /// More.
+    /// More than [`CHEAP_VISITS`].
     Expensive,
 }
 
@@ -36,31 +36,32 @@ impl EvaluationCost {
         self == Self::Expensive
     }
 
-    /// The cost of the validation of `value` by a JSON Schema: each value meets each part of the
-    /// schema, and each byte of text each state of its patterns, at the worst.
+    /// Estimates the cost of the validation of `value` by a JSON Schema. In the worst case, each value is
+    /// checked against each part of the schema, and each byte of text against each state of its patterns.
     #[must_use]
     pub fn of_schema(schema: &Value, value: &Value) -> Self {
         SchemaWeight::of_schema(schema).evaluation_cost(value)
     }
 }
 
-/// The part of a JSON Schema in the cost of a validation, for a schema that many values meet.
+/// The contribution of a JSON Schema to the cost of a validation. It can be reused when the schema
+/// validates many values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SchemaWeight {
     parts: f64,
-    /// The states of all patterns.
+    /// The number of states of all patterns.
     states: f64,
 }
 
 impl SchemaWeight {
-    /// The weight of a schema.
+    /// Computes the weight of a schema.
     #[must_use]
     pub fn of_schema(schema: &Value) -> Self {
         let (parts, states) = weigh_schema(schema, MAX_SCHEMA_DEPTH);
         Self { parts, states }
     }
 
-    /// The cost of the validation of `value`: see [`EvaluationCost::of_schema`].
+    /// Estimates the cost of the validation of `value`: see [`EvaluationCost::of_schema`].
     #[must_use]
     pub fn evaluation_cost(&self, value: &Value) -> EvaluationCost {
         let Self { parts, states } = self;
@@ -70,7 +71,7 @@ impl SchemaWeight {
     }
 }
 
-/// The parts of a schema, and the states of all its patterns.
+/// Counts the parts of a schema, and the states of all its patterns.
 fn weigh_schema(schema: &Value, depth: usize) -> (f64, f64) {
     if depth == 0 {
         return (f64::INFINITY, f64::INFINITY);
@@ -96,7 +97,7 @@ fn weigh_schema(schema: &Value, depth: usize) -> (f64, f64) {
     }
 }
 
-/// The values in a value, and the bytes of its text.
+/// Counts the values in a value, itself included, and the bytes of its text.
 fn weigh_value(value: &Value) -> (f64, f64) {
     let add =
         |(values, text): (f64, f64), (more, further): (f64, f64)| (values + more, text + further);
@@ -111,7 +112,7 @@ fn weigh_value(value: &Value) -> (f64, f64) {
     }
 }
 
-/// The states of a compiled pattern: its parts, with every repetition written out.
+/// Returns the number of states of a compiled pattern: its parts, with every repetition written out.
 pub(crate) fn pattern_states(pattern: &str) -> f64 {
     regex_syntax::parse(pattern).map_or(UNKNOWN_STATES, |hir| hir_states(&hir))
 }

@@ -13,15 +13,15 @@ pub(crate) use object_reader::{DocumentField, ExpectedType, ObjectReader, is_pla
 /// The purpose of decoding, which decides if placeholders may still stand in place of checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CompileMode {
-    /// While writing: a placeholder is a warning.
+    /// For a document that is being written: a placeholder is a warning.
     Draft,
-    /// To run: a placeholder is an error.
+    /// For a run: a placeholder is an error.
     Final,
     /// For publication: content that a new version may not have is also an error.
     Publish,
 }
 
-/// A place in a document: its path, and where that stands in the text.
+/// A location in a document: its path, and its position in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SourceLocation {
     pub(crate) path: String,
@@ -50,7 +50,7 @@ impl DiagnosticSink {
         self.diagnostics.push(Diagnostic::error(code, path, at, message.into()));
     }
 
-    /// Adds an error with a hint of its own.
+    /// Adds an error with a specific hint.
     pub(crate) fn error_with_hint(
         &mut self,
         code: ErrorCode,
@@ -73,7 +73,7 @@ impl DiagnosticSink {
         self.diagnostics.push(Diagnostic::error(code, path, at, message.into()).into_warning());
     }
 
-    /// Adds a warning with a hint of its own.
+    /// Adds a warning with a specific hint.
     pub(crate) fn warning_with_hint(
         &mut self,
         code: ErrorCode,
@@ -105,7 +105,7 @@ impl DiagnosticSink {
         }
     }
 
-    /// Adds the error of a word that is none of the `known` ones; `what` is what they are.
+    /// Adds the error for a word that is not one of the `known` words. `what` names the kind of word.
     pub(crate) fn unknown_word(
         &mut self,
         field: &DocumentField<'_>,
@@ -129,7 +129,7 @@ impl DiagnosticSink {
         self.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
     }
 
-    /// Adds the error of a wrong kind of value. `demand` says what belongs there.
+    /// Adds the error for a value of the wrong type. `demand` describes the required value.
     pub(crate) fn wrong_type(
         &mut self,
         field: &DocumentField<'_>,
@@ -182,7 +182,7 @@ impl DiagnosticSink {
     }
 }
 
-/// A foreign text cut to a length that fits a message.
+/// Shortens a text from outside to a length that fits into a message.
 pub(crate) fn shorten_for_message(text: &str) -> String {
     if text.chars().count() <= 60 {
         text.to_owned()

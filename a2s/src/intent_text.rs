@@ -11,15 +11,15 @@ pub(crate) use tokenizer::{TextToken, TokenKind, tokenize};
 
 use request_splitter::begins_request;
 
-/// Words of a sentence that are looked at.
+/// The maximum number of words of a sentence that are read.
 pub(crate) const MAX_WORDS: usize = 2_000;
-/// Clauses of one query that are looked at.
+/// The maximum number of clauses of one query.
 const MOST_CLAUSES: usize = 16;
-/// Words a clause needs to be searched on its own.
+/// The minimum number of words of a clause that is searched separately.
 const SHORTEST_CLAUSE: usize = 3;
 /// Words after which another request begins.
 const CONNECTIVES: [&str; 2] = ["then", "also"];
-/// Words that a sentence begins with before it comes to the point.
+/// Greetings and fillers at the start of a sentence.
 const GREETINGS: [&str; 11] =
     ["hi", "hello", "hey", "ok", "okay", "well", "yes", "please", "thanks", "thank", "so"];
 /// Words after "I am" that make a sentence a request.
@@ -136,7 +136,7 @@ fn is_listed(words: &[TextToken<'_>], at: usize) -> bool {
     matches!(next, None | Some(TokenKind::Break(',' | ':')))
 }
 
-/// A clause without what stands around it: connectives, greetings and punctuation.
+/// Returns a clause without the connectives, greetings and punctuation around it.
 fn strip<'w, 's>(mut clause: &'w [TextToken<'s>]) -> &'w [TextToken<'s>] {
     let is_lead = |word: &TextToken<'_>| {
         let norm = word.norm.as_str();
@@ -169,7 +169,7 @@ fn is_statement(clause: &[TextToken<'_>]) -> bool {
     !SEEKING.contains(&next)
 }
 
-/// A clause that is being read: its place in the line and its number of words.
+/// A clause that is being read: its range in the line, and its number of words.
 #[derive(Default)]
 struct ClauseSpan {
     start: usize,

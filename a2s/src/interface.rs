@@ -29,7 +29,7 @@ use crate::types::{InferredType, LoopScope, TypeEnv};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Interface)]
 pub struct CapabilityInterface {
-    /// Declared parameters first, then free variables: names that are used but set by no step.
+    /// The declared parameters, then the free variables: names that the document uses but no step sets.
     pub inputs: Vec<InputField>,
     /// The members of the result.
     pub outputs: Vec<OutputField>,
@@ -64,7 +64,7 @@ pub struct InputField {
     /// `{}` when nothing is known; then the JSON omits it.
     #[serde(default = "anything", skip_serializing_if = "is_anything")]
     pub schema: Value,
-    /// The value when none is given.
+    /// The value when the caller does not provide one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
     /// True when its value is kept out of events, logs, guardians and errors.
@@ -93,8 +93,8 @@ impl InputField {
 pub struct OutputField {
     /// Its name.
     pub name: String,
-    /// JSON Schema of its values, as the services describe their answers; `{}` when nothing is
-    /// known.
+    /// The JSON Schema of its values, as the services describe their responses; `{}` when the services do
+    /// not describe them.
     #[serde(default = "anything", skip_serializing_if = "is_anything")]
     pub schema: Value,
     /// Its meaning, in words.
@@ -114,7 +114,7 @@ pub enum Complexity {
 }
 
 impl Complexity {
-    /// The complexity of so many steps.
+    /// Returns the complexity for this number of steps.
     #[must_use]
     pub fn from_step_count(steps: usize) -> Self {
         match steps {
@@ -165,7 +165,7 @@ impl CapabilityInterface {
         }
     }
 
-    /// The same inputs and outputs, one after another as `other` has them.
+    /// Sorts the inputs and the outputs in the order of `other`.
     pub(crate) fn in_order_of(mut self, other: &Self) -> Self {
         self.inputs.sort_by_key(|field| other.inputs.iter().position(|it| it.name == field.name));
         self.outputs.sort_by_key(|field| other.outputs.iter().position(|it| it.name == field.name));

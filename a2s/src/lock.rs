@@ -27,32 +27,32 @@ use crate::dependencies::CandidateVersion;
 use crate::diagnostic::Diagnostic;
 use crate::document::Dependency;
 
-/// The most capabilities in a lock.
+/// The maximum number of capabilities in a lock.
 pub const MAX_PINS: usize = 512;
 /// The version of the format.
 const FORMAT: u64 = 1;
 
-/// A capability and all that it uses, directly or not, each by its digest.
+/// A capability and all its direct and indirect dependencies, each with its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockFile {
     capability: CapabilityRef,
-    /// In order of name and version.
+    /// The dependencies, sorted by name and version.
     dependencies: Vec<CapabilityRef>,
 }
 
 /// The error for a text that is not a lock, or a lock that does not lock the right content.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// It is no YAML or JSON.
+    /// The text is not YAML or JSON.
     #[error("it cannot be parsed")]
     Unreadable(Vec<Diagnostic>),
-    /// It has another shape.
+    /// The content does not have the structure of a lock.
     #[error("it is not a lock: {0}")]
     Malformed(String),
-    /// It is of a program to come, or of none.
+    /// This program does not support the format of the lock.
     #[error("its format is {0}, but this program supports format {FORMAT}")]
     Format(String),
-    /// Its content is not what its checksum says.
+    /// The content does not match the checksum that the lock states.
     #[error("it was changed: it states the checksum {stated}, but its content has {computed}")]
     Changed {
         /// The checksum that it states.
@@ -60,18 +60,18 @@ pub enum Error {
         /// The checksum of its content.
         computed: Digest,
     },
-    /// It has too many entries.
+    /// The lock has too many entries.
     #[error("it has more than {MAX_PINS} capabilities")]
     TooMany,
-    /// One version has two contents.
+    /// The lock contains one version with two contents.
     #[error("it contains `{}` {} twice", .0.name, .0.version)]
     Twice(Box<CapabilityRef>),
-    /// A dependency is not in it.
+    /// The lock does not contain a dependency.
     #[error("it does not contain {0}")]
     Missing(String),
 }
 
-/// A lock as it is written.
+/// A lock in its written form.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SerializedLock {
@@ -97,10 +97,10 @@ impl From<SerializedPin> for CapabilityRef {
 }
 
 impl LockFile {
-    /// Locks `capability` with all that it uses.
+    /// Creates the lock of `capability` and all that it uses.
     ///
     /// # Errors
-    /// When there are too many, or one version has two contents.
+    /// Fails when there are more than [`MAX_PINS`] dependencies, or when one version has two contents.
     pub fn new(
         capability: CapabilityRef,
         mut dependencies: Vec<CapabilityRef>,
@@ -113,7 +113,7 @@ impl LockFile {
     /// Reads a lock.
     ///
     /// # Errors
-    /// When it is none, or was changed.
+    /// Fails when the text is not a lock, or when the lock was changed.
     pub fn parse(source: &[u8]) -> Result<Self, Error> {
         let content = parse_value(source).map_err(Error::Unreadable)?;
         match content.get("lock") {
@@ -134,19 +134,19 @@ impl LockFile {
         Self::new(written.capability.into(), dependencies)
     }
 
-    /// The capability that is locked.
+    /// Returns the locked capability.
     #[must_use]
     pub fn capability(&self) -> &CapabilityRef {
         &self.capability
     }
 
-    /// All that it uses, in order of name and version.
+    /// Returns all direct and indirect dependencies, sorted by name and version.
     #[must_use]
     pub fn dependencies(&self) -> &[CapabilityRef] {
         &self.dependencies
     }
 
-    /// The digest of the lock.
+    /// Returns the digest of the lock.
     #[must_use]
     pub fn checksum(&self) -> Digest {
         // Names, versions and digests always have a canonical form.
@@ -162,7 +162,7 @@ impl LockFile {
     }
 }
 
-/// The lock as YAML.
+/// Writes the lock as YAML.
 impl fmt::Display for LockFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CapabilityRef { name, version, checksum } = &self.capability;
@@ -219,7 +219,7 @@ pub fn choose<'p>(
     })
 }
 
-/// A pin is never withdrawn.
+/// A locked version is never yanked.
 impl CandidateVersion for CapabilityRef {
     fn version(&self) -> &Version {
         &self.version
@@ -281,8 +281,8 @@ mod tests {
         assert!(parse("version: \"1.0.0\"", "version: \"1.0.1\"").starts_with("it was changed"));
         assert!(parse("lock: 1", "lock: 2").starts_with("its format is 2"));
         assert!(parse("lock: 1", "lack: 1").contains("no field `lock`"));
-        assert!(parse("name: Low", "name: low").starts_with("it is no lock"));
-        assert!(parse("capability:", "more: 1\ncapability:").starts_with("it is no lock"));
+        assert!(parse("name: Low", "name: low").starts_with("it is not a lock"));
+        assert!(parse("capability:", "more: 1\ncapability:").starts_with("it is not a lock"));
         assert!(parse("dependencies:", "dependencies").starts_with("it cannot be parsed"));
         let without: String = text.lines().filter(|line| !line.starts_with("checksum")).collect();
         assert!(LockFile::parse(without.as_bytes()).is_err());
@@ -295,7 +295,7 @@ mod tests {
         let mut twice = vec![pin("Low", "1.0.0"), pin("Low", "1.0.0")];
         twice[1].checksum = Digest::of_bytes(b"other");
         let refused = LockFile::new(pin("Top", "1.0.0"), twice).unwrap_err().to_string();
-        assert_eq!(refused, "it has `Low` 1.0.0 twice");
+        assert_eq!(refused, "it contains `Low` 1.0.0 twice");
     }
 
     #[test]
@@ -309,9 +309,9 @@ mod tests {
         assert_eq!(choose("Low", "*", None).unwrap(), "2.0.0");
         assert_eq!(choose("Low", "*", Some(pins[0].checksum)).unwrap(), "1.0.0");
         let missing = choose("Low", "^3.0.0", None).unwrap_err();
-        assert_eq!(missing, "it does not have a version of `Low` in `^3.0.0`, but 1.0.0, 2.0.0");
+        assert_eq!(missing, "it does not contain a version of `Low` in `^3.0.0`, but 1.0.0, 2.0.0");
         assert!(choose("Low", "*", Some(pins[2].checksum)).is_err());
-        assert_eq!(choose("New", "*", None).unwrap_err(), "it does not have `New`");
+        assert_eq!(choose("New", "*", None).unwrap_err(), "it does not contain `New`");
     }
 
     proptest! {

@@ -42,7 +42,7 @@ pub struct Permission(String);
 
 const MAX_NAME: usize = 100;
 
-/// The letters and digits of `text`, with each of its words capitalised.
+/// Returns the letters and digits of `text`, with each word capitalised.
 pub(crate) fn pascal_case(text: &str) -> String {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
     let capitalised = words.map(|word| match word.split_at_checked(1) {
@@ -53,10 +53,10 @@ pub(crate) fn pascal_case(text: &str) -> String {
 }
 
 impl CapabilityName {
-    /// Checks `text` and makes it a name.
+    /// Checks `text` and creates a name from it.
     ///
     /// # Errors
-    /// When it is empty, too long, or not `PascalCase`.
+    /// Fails when the text is empty, too long, or not `PascalCase`.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         let shaped = text.starts_with(|c: char| c.is_ascii_uppercase())
             && text.chars().all(|c| c.is_ascii_alphanumeric());
@@ -73,18 +73,18 @@ impl CapabilityName {
         Self("Unnamed".to_owned())
     }
 
-    /// A name of the right shape that is made of the letters and digits of `text`.
+    /// Suggests a valid name that consists of the letters and digits of `text`.
     pub(crate) fn suggest(text: &str) -> Option<Self> {
         Self::new(&pascal_case(text)).ok()
     }
 
-    /// The name as written.
+    /// Returns the name as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name in kebab-case, which is the `id` of a search hit: `WeatherAlert` is
+    /// Returns the name in kebab-case, which is the `id` of a search hit: `WeatherAlert` is
     /// `weather-alert`, `HTTPCheck2` is `http-check2`.
     #[must_use]
     pub fn to_kebab(&self) -> String {
@@ -112,7 +112,7 @@ impl CapabilityName {
             && (self.0.eq_ignore_ascii_case(&other.0) || self.skeleton() == other.skeleton())
     }
 
-    /// The name with one letter for all that look like it.
+    /// Returns the name with one common letter for all letters that look alike.
     fn skeleton(&self) -> String {
         let letter = |c: char| match c {
             '1' | 'l' | 'I' => 'l',
@@ -129,10 +129,11 @@ impl StepId {
         Self("unnamed".to_owned())
     }
 
-    /// Checks `text` and makes it an id.
+    /// Checks `text` and creates an id from it.
     ///
     /// # Errors
-    /// When it is empty, too long, or has another character than letters, digits, `_` and `-`.
+    /// Fails when the text is empty, too long, or contains a character other than letters, digits, `_` and
+    /// `-`.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         let shaped = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
@@ -144,7 +145,7 @@ impl StepId {
         Ok(Self(text.to_owned()))
     }
 
-    /// The id as written.
+    /// Returns the id as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -152,11 +153,11 @@ impl StepId {
 }
 
 impl Permission {
-    /// Checks `text` and makes it a permission.
+    /// Checks `text` and creates a permission from it.
     ///
     /// # Errors
-    /// When it is empty, too long, or has another character than lower-case letters, digits and
-    /// `. _ : / -`.
+    /// Fails when the text is empty, too long, or contains a character other than lower-case letters,
+    /// digits and `. _ : / -`.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         let shaped = text.starts_with(plain)
@@ -169,7 +170,7 @@ impl Permission {
         Ok(Self(text.to_owned()))
     }
 
-    /// The permission as written.
+    /// Returns the permission as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -177,11 +178,11 @@ impl Permission {
 }
 
 impl Domain {
-    /// Checks `text` and makes it a domain.
+    /// Checks `text` and creates a domain from it.
     ///
     /// # Errors
-    /// When it is not a host name or an IPv4 address with an optional port. An address has one
-    /// spelling, four numbers with dots: others would be compared as if they were other hosts.
+    /// Fails when the text is not a host name or an IPv4 address with an optional port. An address must be
+    /// four decimal numbers with dots, because other spellings would compare as other hosts.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         if text.contains("://") {
             return Err(InvalidName(
@@ -230,19 +231,19 @@ impl Domain {
         Ok(Self(lower))
     }
 
-    /// The domain as text, in lower case.
+    /// Returns the domain as text, in lower case.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The host without the port.
+    /// Returns the host without the port.
     #[must_use]
     pub fn host(&self) -> &str {
         self.0.split(':').next().unwrap_or(&self.0)
     }
 
-    /// The port, when the domain names one.
+    /// Returns the port, if the domain contains one.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         self.0.split_once(':').and_then(|(_, port)| port.parse().ok())

@@ -27,15 +27,15 @@ use value_span::ValueSpan;
 
 /// The longest sentence that is read, in bytes; the rest is ignored.
 const MAX_SENTENCE: usize = 16 << 10;
-/// Places where one input may stand that are looked at more closely.
+/// The maximum number of possible positions of one input that are examined closely.
 const MAX_ATTEMPTS: usize = 10;
 
-/// Words of a sentence that stand where the value of an input would.
+/// The words of a sentence at the position of an input's value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExtractedInput<'s> {
-    /// The input.
+    /// The name of the input.
     pub name: String,
-    /// The words: always a part of the sentence; without its quotation marks when it is quoted.
+    /// The words: a part of the sentence, without its quotation marks when it is quoted.
     pub text: &'s str,
     /// The value of the words; `None` when they only refer to something mentioned before, or do not fit the
     /// input.
@@ -114,14 +114,14 @@ pub fn extract_inputs<'s>(sentence: &'s str, fields: &[InputField]) -> Vec<Extra
     found.into_iter().flatten().collect()
 }
 
-/// The inputs that a sentence gives to a capability: the values of [`extract_inputs`] by name.
+/// Returns the inputs of a capability that a sentence contains: the values of [`extract_inputs`] by name.
 #[must_use]
 pub fn extract_values(sentence: &str, fields: &[InputField]) -> Map<String, Value> {
     let found = extract_inputs(sentence, fields).into_iter();
     found.filter_map(|found| Some((found.name, found.value?))).collect()
 }
 
-/// The part of a sentence that is looked at.
+/// Returns the part of a sentence that is read.
 fn truncate_sentence(sentence: &str) -> &str {
     let mut end = sentence.len().min(MAX_SENTENCE);
     while !sentence.is_char_boundary(end) {

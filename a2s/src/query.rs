@@ -15,20 +15,20 @@ use crate::evaluation_cost::EvaluationCost;
 
 pub(crate) use self::query_cost::pattern_visits;
 
-/// The longest query, in bytes.
+/// The maximum length of a query, in bytes.
 const MAX_BYTES: usize = 1_000;
-/// The deepest nesting of brackets in a query: both parsers recurse.
+/// The maximum nesting depth of brackets in a query, because both parsers recurse.
 const MAX_NESTING: usize = 16;
-/// The parsers recurse per bracket. So much of the stack has to be left for them; they take a third
-/// of it in a debug build and a tenth in a release build.
+/// The stack that must be left for the parsers, in bytes. They recurse for each bracket, and use a third of
+/// this stack in a debug build and a tenth in a release build.
 const RED_ZONE: usize = 1 << 20;
-/// A stack for them when less is left.
+/// The size of the new stack for them, in bytes, when less stack is left.
 const STACK: usize = 4 << 20;
-/// The most values that an evaluation gives, those inside others included, and 32 bytes of text
-/// counted as a value; twice the answer if that is more.
+/// The maximum number of values that an evaluation returns, nested values included; 32 bytes of text count
+/// as one value. The limit is twice the size of the response if that is more.
 const MAX_SELECTED: usize = 4 << 20;
 
-/// A checked query.
+/// A checked JSONPath query.
 #[derive(Debug, Clone)]
 pub struct JsonPathQuery {
     source: String,
@@ -41,7 +41,7 @@ enum QueryEvaluator {
     /// Key by key: the query is singular (RFC 9535, section 2.3.5.1) and selects at most one value. A
     /// message can describe a miss in words.
     Singular(Vec<QueryKey>),
-    /// By `jsonpath-rust`.
+    /// Evaluation by `jsonpath-rust`.
     JsonPathRust(JpQuery),
     /// By `serde_json_path`, where `jsonpath-rust` would give another order. The second form serves to
     /// compute the cost.
@@ -130,8 +130,8 @@ impl JsonPathQuery {
         })
     }
 
-    /// A query that `source`, which is none, may have meant: `data.id` is `$.data.id`, and
-    /// `$.a b` is `$['a b']`.
+    /// Suggests a query for a `source` that is not a query: for `data.id` it is `$.data.id`, and for `$.a
+    /// b` it is `$['a b']`.
     pub(crate) fn suggest(source: &str) -> Option<Self> {
         let names = source.strip_prefix('$').unwrap_or(source);
         let word = |c: char| c.is_alphanumeric() || c == '_';
@@ -151,7 +151,7 @@ impl JsonPathQuery {
         Self::parse(&query).ok()
     }
 
-    /// The query as written.
+    /// Returns the query as written.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
@@ -163,7 +163,7 @@ impl JsonPathQuery {
         matches!(self.evaluator, QueryEvaluator::Singular(_))
     }
 
-    /// Its segments, in order.
+    /// Returns the segments, in order.
     pub(crate) fn segments(&self) -> Vec<Segment> {
         let segment = |key: &QueryKey| match key {
             QueryKey::Name(name) => Segment::Selector(Selector::Name(name.clone())),
@@ -177,10 +177,10 @@ impl JsonPathQuery {
         }
     }
 
-    /// The value of a singular query, or the array of what another query selects.
+    /// Returns the value of a singular query, or an array of the values that another query selects.
     ///
     /// # Errors
-    /// When a singular query selects nothing, or the answer is too large for the query.
+    /// Fails when a singular query selects nothing, or when the response is too large for the query.
     pub fn evaluate(&self, answer: &Value) -> Result<Value, QueryError> {
         let parsed = match &self.evaluator {
             QueryEvaluator::Singular(keys) => {
@@ -209,7 +209,7 @@ impl JsonPathQuery {
         Ok(selected.into_iter().cloned().collect())
     }
 
-    /// The cost of an evaluation over this answer, by an estimate that evaluates nothing.
+    /// Estimates the cost of an evaluation on this response, without evaluating anything.
     #[must_use]
     pub fn evaluation_cost(&self, answer: &Value) -> EvaluationCost {
         match &self.evaluator {
@@ -291,7 +291,7 @@ fn singular_keys(query: &JpQuery) -> Option<Vec<QueryKey>> {
         .collect()
 }
 
-/// The deepest nesting of brackets and parentheses outside of quotes.
+/// Returns the maximum nesting depth of brackets and parentheses outside of quotes.
 fn nesting(source: &str) -> usize {
     let (mut depth, mut deepest, mut quote, mut escaped) = (0_usize, 0, None, false);
     for c in source.chars() {

@@ -15,13 +15,13 @@ pub const HIDDEN: &str = "(secret)";
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Keeps `text`.
+    /// Creates a secret from `text`.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// The text, to be put where it belongs and nowhere else.
+    /// Returns the secret text. Pass it only to the recipient that requires it.
     #[must_use]
     pub fn expose_secret(&self) -> &str {
         &self.0
@@ -37,12 +37,12 @@ impl Secret {
     }
 }
 
-/// Writes a secret out: for the fields that carry one to where it is kept, and for no others.
+/// Serializes the text of a secret. Use it only for the fields that carry a secret to its storage.
 pub(crate) fn reveal<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(secret.expose_secret())
 }
 
-/// The same for a secret that may be missing.
+/// Serializes the text of a secret that may be missing.
 #[expect(clippy::ref_option, reason = "this is how serde hands a field over")]
 pub(crate) fn reveal_some<S: Serializer>(
     secret: &Option<Secret>,

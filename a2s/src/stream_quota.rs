@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Principal;
 
-/// The most streams that are open at the same time.
+/// The maximum numbers of streams that are open at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Of all callers.
+    /// The maximum for all callers.
     pub total: usize,
-    /// Of one principal.
+    /// The maximum for one principal.
     pub principal: usize,
-    /// Of all callers without a known token together.
+    /// The maximum for all callers without a known token together.
     pub anonymous: usize,
 }
 
@@ -30,22 +30,22 @@ pub struct StreamPermit {
     caller: Option<Principal>,
 }
 
-/// A refusal of one more stream.
+/// The rejection of one more stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StreamRejection {
-    /// All callers together have the most.
+    /// All callers together have the maximum number of streams.
     #[error("{0} streams are open, which is the limit")]
     Total(usize),
-    /// The caller has the most for one principal.
+    /// The caller has the maximum number of streams for one principal.
     #[error("{0} streams of this caller are open, which is the limit for one caller")]
     Principal(usize),
-    /// Callers without a known token have the most for all of them.
+    /// All callers without a known token together have the maximum number of streams.
     #[error("{0} streams of callers without a token are open, which is the limit for all of them")]
     Anonymous(usize),
 }
 
 impl StreamQuota {
-    /// A quota without open streams.
+    /// Creates a quota without open streams.
     #[must_use]
     pub fn new(limits: StreamLimits) -> Self {
         Self { limits, open: Arc::default() }
@@ -54,7 +54,8 @@ impl StreamQuota {
     /// Reserves one stream for a caller; `None` is a caller without a known token.
     ///
     /// # Errors
-    /// The limit that is reached. The caller's own goes first: others can do nothing about it.
+    /// Returns the limit that is reached. The caller's own limit has priority, because other callers cannot
+    /// change it.
     pub fn reserve(&self, caller: Option<Principal>) -> Result<StreamPermit, StreamRejection> {
         let mut open = self.lock();
         let own = open.get(&caller).copied().unwrap_or_default();

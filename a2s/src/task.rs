@@ -68,8 +68,8 @@ pub enum TaskFormat {
     Mcp,
 }
 
-/// Formats that the A2S text names and that are not run here, each with the reason and the way
-/// round.
+/// The formats that the A2S specification names but the executor cannot run, each with the reason and an
+/// alternative.
 const NOT_RUN: [(&str, &str, &str); 2] = [
     (
         "AsyncAPI",
@@ -86,10 +86,10 @@ const NOT_RUN: [(&str, &str, &str); 2] = [
 ];
 
 impl TaskFormat {
-    /// Each format that is run.
+    /// Each format that the executor can run.
     pub const ALL: [Self; 3] = [Self::OpenApi, Self::Graphql, Self::Mcp];
 
-    /// As documents write it: `OpenAPI`, `GraphQL` or `MCP`.
+    /// Returns the name of the format in documents: `OpenAPI`, `GraphQL` or `MCP`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -99,7 +99,7 @@ impl TaskFormat {
         }
     }
 
-    /// The format that documents write so.
+    /// Returns the format with this name in documents.
     #[must_use]
     pub fn from_name(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.as_str() == text)
@@ -125,7 +125,7 @@ impl Task {
         Self::Graphql(Box::new(GraphqlTask::substitute()))
     }
 
-    /// The format of the description that it is cut out of.
+    /// Returns the format of the description that contains the task.
     #[must_use]
     pub fn format(&self) -> TaskFormat {
         match self {
@@ -144,7 +144,7 @@ impl Task {
         }
     }
 
-    /// The tool that an MCP task calls.
+    /// Returns the tool that an MCP task calls.
     #[must_use]
     pub fn tool(&self) -> Option<&str> {
         match self {
@@ -153,8 +153,8 @@ impl Task {
         }
     }
 
-    /// The address that requests go to: the server of an OpenAPI task, the endpoint of a GraphQL
-    /// task, the server of an MCP task.
+    /// Returns the address that requests go to: the server of an OpenAPI task, the endpoint of a GraphQL
+    /// task, or the server of an MCP task.
     #[must_use]
     pub fn url(&self) -> &Url {
         match self {
@@ -164,8 +164,8 @@ impl Task {
         }
     }
 
-    /// The ways to be let in: one of them is enough, and each may want several schemes at once.
-    /// None, or an empty one, means that everybody is.
+    /// The authentication alternatives: one of them is enough, and each may require several schemes at
+    /// once. An empty list, or an empty alternative, allows requests without credentials.
     #[must_use]
     pub fn security(&self) -> &[Vec<SecurityRequirement>] {
         match self {
@@ -203,7 +203,7 @@ impl Task {
         }
     }
 
-    /// The parameter that is the idempotency key, when the operation takes one.
+    /// Returns the parameter that is the idempotency key, if the operation has one.
     #[must_use]
     pub fn idempotency_key(&self) -> Option<&OperationParameter> {
         let Self::OpenApi(task) = self else { return None };
@@ -222,8 +222,8 @@ impl Task {
     }
 }
 
-/// Header names that a document may not set: they frame the message, say who asks, or carry
-/// credentials, which only a security scheme may do.
+/// The names of headers that a document may not set: they frame the message, identify the caller, or carry
+/// credentials, which only a security scheme may set.
 const RESERVED_HEADERS: [&str; 14] = [
     "authorization",
     "connection",
@@ -255,7 +255,7 @@ fn is_set_for_requests(name: &str) -> bool {
     RESERVED_HEADERS.contains(&name) || matches!(name, "accept-encoding" | "proxy-connection")
 }
 
-/// Refuses a header that a document may not set.
+/// Returns an error for a header that a document may not set.
 fn check_header_name(name: &str) -> Result<(), Problem> {
     if !is_header_name(name) {
         let hint = "Use letters, digits and dashes.".to_owned();
@@ -271,13 +271,13 @@ fn check_header_name(name: &str) -> Result<(), Problem> {
 /// The rules of a format for its `headers`.
 #[derive(Clone, Copy)]
 struct HeaderRules {
-    /// The code of a mistake.
+    /// The code of the errors that are reported.
     code: ErrorCode,
     /// Returns true when a header, named in lower case, is the format's own.
     own: fn(&str) -> bool,
 }
 
-/// Reads the headers that a document sets; those that it may not set are reported.
+/// Reads the headers that a document sets. Reports headers that it may not set.
 fn decode_headers(
     field: &DocumentField<'_>,
     special: HeaderRules,
@@ -310,8 +310,7 @@ fn decode_headers(
     kept
 }
 
-/// Reads the address of a service: absolute, over HTTP, with nothing but scheme, host, port and
-/// path.
+/// Reads the address of a service: absolute, over HTTP, with only scheme, host, port and path.
 fn decode_url(text: &str) -> Result<Url, Problem> {
     let whole = || "Write the whole address, starting with `https://`.".to_owned();
     let url = Url::parse(text).map_err(|error| match error {

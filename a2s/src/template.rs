@@ -20,7 +20,7 @@ pub(crate) enum PathKey {
     Item(usize),
 }
 
-/// As references write it.
+/// Writes the key in the syntax of references.
 impl fmt::Display for PathKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -30,14 +30,14 @@ impl fmt::Display for PathKey {
     }
 }
 
-/// A value with references in it.
+/// A value that may contain references.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Template {
     /// A value without references.
     Literal(Value),
     /// One reference: the value keeps its type.
     Reference(VariableReference),
-    /// Text around references.
+    /// Text with references.
     Text(Vec<TemplatePart>),
     /// Items that have references.
     Array(Vec<Self>),
@@ -59,7 +59,7 @@ pub enum TemplatePart {
 pub struct VariableReference {
     /// The variable.
     variable: String,
-    /// The way below it.
+    /// The path below the variable.
     path: Vec<ReferenceSegment>,
 }
 
@@ -71,7 +71,7 @@ enum ReferenceSegment {
 
 /// The values that templates and conditions read, by the names of variables.
 pub trait VariableSource {
-    /// The value of a variable.
+    /// Returns the value of a variable.
     fn variable(&self, name: &str) -> Option<&Value>;
 
     /// Returns true when a name is that of an optional parameter without a value.
@@ -86,7 +86,7 @@ impl VariableSource for Map<String, Value> {
     }
 }
 
-/// A reference that leads nowhere.
+/// The error for a reference without a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`${{{reference}}}` has no value: {reason}")]
 pub struct MissingReference {
@@ -97,10 +97,10 @@ pub struct MissingReference {
 }
 
 impl Template {
-    /// The value, with every reference replaced.
+    /// Returns the value with every reference replaced.
     ///
     /// # Errors
-    /// The first reference that leads nowhere.
+    /// Returns the first reference without a value.
     pub fn render(&self, variables: &dyn VariableSource) -> Result<Value, MissingReference> {
         Ok(self.render_as(variables, false)?.unwrap_or(Value::Null))
     }
@@ -184,7 +184,7 @@ impl Template {
         }
     }
 
-    /// Every reference, in the order of the text.
+    /// Returns every reference, in the order of the text.
     #[must_use]
     pub fn references(&self) -> Vec<&VariableReference> {
         match self {
@@ -202,7 +202,7 @@ impl Template {
         }
     }
 
-    /// The names of the members, when the value is surely an object.
+    /// Returns the names of the members, if the value is certainly an object.
     #[must_use]
     pub fn members(&self) -> Option<Vec<&str>> {
         match self {
@@ -214,7 +214,7 @@ impl Template {
         }
     }
 
-    /// Reads a template; errors go to `findings`, and what cannot be read becomes null.
+    /// Reads a template. Errors go to `findings`, and a part that cannot be read becomes null.
     pub(crate) fn decode(node: &TreeNode, path: &str, findings: &mut DiagnosticSink) -> Self {
         match &node.kind {
             NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => {
@@ -319,7 +319,7 @@ impl VariableReference {
         Ok(Self { variable, path: way })
     }
 
-    /// The variable that the path begins with.
+    /// Returns the variable at the start of the path.
     #[must_use]
     pub fn variable(&self) -> &str {
         &self.variable
@@ -331,7 +331,7 @@ impl VariableReference {
         self.path.is_empty()
     }
 
-    /// The way below the variable.
+    /// Returns the path below the variable.
     pub(crate) fn path_keys(&self) -> Vec<PathKey> {
         let key = |segment: &ReferenceSegment| match segment {
             ReferenceSegment::Member(name) => PathKey::Name(name.clone()),

@@ -15,19 +15,19 @@ use serde_json::{Map, Number, Value};
 use crate::diagnostic::{Diagnostic, DiagnosticList, MAX_NAME_CHARS, SourcePosition};
 use crate::error_code;
 
-/// The largest document, in bytes.
+/// The maximum size of a document, in bytes.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
-/// The deepest nesting of values.
+/// The maximum depth of nested values.
 pub(crate) const MAX_DEPTH: usize = 64;
-/// The most values, after aliases are expanded.
+/// The maximum number of values, after aliases are expanded.
 pub(crate) const MAX_NODES: usize = 100_000;
-/// The most text in keys and strings, in bytes, after aliases are expanded.
+/// The maximum size of the text in keys and strings, in bytes, after aliases are expanded.
 const MAX_TEXT: usize = 4 << 20;
-/// The longest key of a mapping in a new version, in bytes; YAML has the same bound for keys without
-/// `? `. Versions that were published before may have longer ones.
+/// The maximum length of a key of a mapping in a new version, in bytes. YAML has the same limit for keys
+/// without `? `. Versions that were published before may have longer keys.
 pub(crate) const MAX_KEY_BYTES: usize = 1 << 10;
 
-/// A value and where it begins.
+/// A value and its start position.
 #[derive(Debug, Clone)]
 pub(crate) struct TreeNode {
     pub(crate) kind: NodeValue,
@@ -45,7 +45,7 @@ pub(crate) enum NodeValue {
     Object(Vec<NodeMember>),
 }
 
-/// A member of an object and where its key begins.
+/// A member of an object and the start position of its key.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeMember {
     pub(crate) key: String,
@@ -54,7 +54,7 @@ pub(crate) struct NodeMember {
 }
 
 impl TreeNode {
-    /// The value without positions.
+    /// Returns the value without positions.
     pub(crate) fn to_value(&self) -> Value {
         match &self.kind {
             NodeValue::Null => Value::Null,
@@ -71,8 +71,8 @@ impl TreeNode {
         }
     }
 
-    /// The canonical form: the members of every object in the order of RFC 8785, which compares
-    /// names by their UTF-16 code units. Positions stay those of the text.
+    /// Returns the canonical form: the members of every object are in the order of RFC 8785, which compares
+    /// names by their UTF-16 code units. Positions still refer to the original text.
     pub(crate) fn into_canonical(mut self) -> Self {
         self.sort_members();
         self
@@ -89,7 +89,7 @@ impl TreeNode {
         }
     }
 
-    /// The kind of value with its article, for messages.
+    /// Returns the kind of value with its article, for messages.
     pub(crate) fn describe(&self) -> &'static str {
         match self.kind {
             NodeValue::Null => "null",
@@ -101,7 +101,7 @@ impl TreeNode {
         }
     }
 
-    /// The members, when it is an object.
+    /// Returns the members, if the value is an object.
     pub(crate) fn members(&self) -> Option<&[NodeMember]> {
         match &self.kind {
             NodeValue::Object(members) => Some(members),
@@ -109,7 +109,7 @@ impl TreeNode {
         }
     }
 
-    /// The items, when it is a list.
+    /// Returns the items, if the value is a list.
     pub(crate) fn items(&self) -> Option<&[Self]> {
         match &self.kind {
             NodeValue::Array(items) => Some(items),
@@ -117,17 +117,17 @@ impl TreeNode {
         }
     }
 
-    /// The member `key`.
+    /// Returns the member `key`.
     pub(crate) fn member(&self, key: &str) -> Option<&NodeMember> {
         self.members()?.iter().find(|member| member.key == key)
     }
 
-    /// The value of a member.
+    /// Returns the value of a member.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         self.member(key).map(|member| &member.value)
     }
 
-    /// The value at a path of plain keys and indexes, such as `execution.steps[0].if_true`.
+    /// Returns the value at a path of plain keys and indexes, such as `execution.steps[0].if_true`.
     pub(crate) fn at(&self, path: &str) -> Option<&Self> {
         path.split(['.', '[']).filter(|part| !part.is_empty()).try_fold(self, |node, part| {
             match (&node.kind, part.strip_suffix(']')) {
@@ -137,7 +137,7 @@ impl TreeNode {
         })
     }
 
-    /// The text, when it is a string.
+    /// Returns the text, if the value is a string.
     pub(crate) fn as_str(&self) -> Option<&str> {
         match &self.kind {
             NodeValue::String(text) => Some(text),
@@ -172,7 +172,7 @@ impl TreeNode {
     }
 }
 
-/// Reads a document. Gives the tree when there is one to speak of, and every error found.
+/// Reads a document. Returns the tree, if the document has a usable one, and every error.
 pub(crate) fn parse(source: &[u8]) -> (Option<TreeNode>, DiagnosticList) {
     let start = SourcePosition { line: 1, column: 1 };
     if source.len() > MAX_BYTES {
@@ -205,14 +205,14 @@ pub(crate) fn parse(source: &[u8]) -> (Option<TreeNode>, DiagnosticList) {
     }
 }
 
-/// The place right after `text`.
+/// Returns the position right after `text`.
 fn position_after(text: &str) -> SourcePosition {
     let line = text.matches('\n').count() + 1;
     let column = text.rsplit('\n').next().unwrap_or("").chars().count() + 1;
     SourcePosition { line, column }
 }
 
-/// The path of a member below `path`: `a.b`, or `a["b c"]` when the key is no plain word.
+/// Returns the path of a member below `path`: `a.b`, or `a["b c"]` when the key is not a plain word.
 pub(crate) fn member_path(path: &str, key: &str) -> String {
     let cut;
     let key = match key.char_indices().nth(MAX_NAME_CHARS) {
@@ -231,13 +231,13 @@ pub(crate) fn member_path(path: &str, key: &str) -> String {
     }
 }
 
-/// The order of two names in canonical JSON: that of their UTF-16 code units (RFC 8785, section
+/// Compares two names by their UTF-16 code units, which is the order of canonical JSON (RFC 8785, section
 /// 3.2.3).
 pub(crate) fn compare_names(one: &str, other: &str) -> Ordering {
     one.encode_utf16().cmp(other.encode_utf16())
 }
 
-/// The path and position of the first key that has more than [`MAX_KEY_BYTES`].
+/// Returns the path and position of the first key that has more than [`MAX_KEY_BYTES`].
 pub(crate) fn find_long_key(node: &TreeNode, path: &str) -> Option<(String, SourcePosition)> {
     match &node.kind {
         NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) | NodeValue::String(_) => None,
@@ -255,13 +255,13 @@ pub(crate) fn find_long_key(node: &TreeNode, path: &str) -> Option<(String, Sour
     }
 }
 
-/// The path of an item below `path`: `a[0]`.
+/// Returns the path of an item below `path`: `a[0]`.
 pub(crate) fn item_path(path: &str, index: usize) -> String {
     format!("{path}[{index}]")
 }
 
-/// Reports every key that stands twice in `members`. Both stay: the error keeps the tree from
-/// meaning anything.
+/// Reports every key that appears twice in `members`. Both members stay in the tree, because the error
+/// prevents any use of the tree.
 fn refuse_duplicates(members: &[NodeMember], path: &str, diagnostics: &mut DiagnosticList) {
     let mut seen = BTreeMap::<&str, SourcePosition>::new();
     for member in members {

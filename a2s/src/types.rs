@@ -29,7 +29,7 @@ pub(crate) use schema::{SchemaContext, SchemaRef};
 pub(crate) use type_env::{LoopScope, TypeEnv};
 pub(crate) use variable::{variable_schema, variable_type};
 
-/// The most types of a union.
+/// The maximum number of types in a union.
 const MAX_UNION: usize = 64;
 
 /// The known facts about a value: a set that surely contains it.
@@ -39,19 +39,19 @@ pub(crate) enum InferredType<'s> {
     Unknown,
     /// Its kind.
     Kinds(JsonTypes),
-    /// It is one of these.
+    /// The value is one of these.
     Choice(Vec<&'s Value>),
-    /// It is an object.
+    /// The value is an object.
     Object(ObjectType<'s>),
-    /// It is a list of exactly these.
+    /// The value is a list of exactly these items.
     Tuple(Vec<Self>),
-    /// It is a list of such items.
+    /// The value is a list of items of this type.
     List(Box<Self>),
-    /// It fits all of these schemas.
+    /// The value fits all of these schemas.
     Schema(Vec<SchemaRef<'s>>),
     /// The value that a query selects: such an object, a list of them, or null.
     Selection(FieldSelection),
-    /// It is of one of these types.
+    /// The value has one of these types.
     Union(Vec<Self>),
 }
 
@@ -67,16 +67,16 @@ pub(crate) struct ObjectType<'s> {
 /// The presence of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemberPresence {
-    /// It is.
+    /// The member is present.
     Always,
-    /// It may be.
+    /// The member may be present.
     Optional,
-    /// It is when a value is given for an optional parameter.
+    /// The member is present when a value is given for an optional parameter.
     IfProvided,
 }
 
 impl<'s> InferredType<'s> {
-    /// This very value.
+    /// Returns the type of exactly this value.
     pub(crate) fn literal(value: &'s Value) -> Self {
         Self::Choice(vec![value])
     }
@@ -89,17 +89,17 @@ impl<'s> InferredType<'s> {
         }
     }
 
-    /// A list of such items.
+    /// Returns the type of a list of these items.
     pub(crate) fn list(self) -> Self {
         Self::List(Box::new(self))
     }
 
-    /// The same or null.
+    /// Returns a type that also allows null.
     pub(crate) fn or_null(self) -> Self {
         self.or(Self::Kinds(JsonTypes::NULL))
     }
 
-    /// One of two types.
+    /// Returns the union of two types.
     pub(crate) fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
@@ -116,7 +116,7 @@ impl<'s> InferredType<'s> {
         }
     }
 
-    /// One of several types; nothing is known of a value of no type, and of too many.
+    /// Returns the union of several types. The result is unknown for zero types and for too many types.
     pub(crate) fn any_of(types: impl IntoIterator<Item = Self>) -> Self {
         let mut known: Vec<Self> = Vec::new();
         for one in types {
@@ -154,7 +154,7 @@ impl<'s> InferredType<'s> {
         self.items().unwrap_or(Self::Unknown)
     }
 
-    /// The members that are known of an object; none when it may be no object.
+    /// Returns the known members of an object; empty when the value may be something other than an object.
     pub(crate) fn members(&self) -> Vec<(String, Self)> {
         if self.kinds() != JsonTypes::OBJECT {
             return Vec::new();
@@ -176,7 +176,7 @@ impl<'s> InferredType<'s> {
         matches!(self, Self::Unknown)
     }
 
-    /// The kinds that it may be of.
+    /// Returns the kinds that the value may have.
     pub(crate) fn kinds(&self) -> JsonTypes {
         self.alternatives().iter().fold(JsonTypes::NONE, |kinds, shape| kinds.or(shape.kinds))
     }

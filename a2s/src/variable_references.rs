@@ -45,7 +45,7 @@ impl<'c> VariableReader<'c> {
         }
     }
 
-    /// The place where it reads `reference`.
+    /// Returns the location where it reads `reference`.
     pub(crate) fn site(self, root: &TreeNode, reference: &VariableReference) -> SourceLocation {
         let (owner, fields): (_, &[&str]) = match self {
             Self::Execution => ("execution", &["condition"]),
@@ -72,7 +72,8 @@ impl<'c> VariableReader<'c> {
     }
 }
 
-/// Every variable that a capability reads, but for those that a `for_each` or a `catch` brings.
+/// Returns every variable that a capability reads, except the variables that a `for_each` or a `catch`
+/// defines.
 pub(crate) fn references(capability: &Capability) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut add = |reader: VariableReader<'_>| {
@@ -93,7 +94,8 @@ pub(crate) fn references(capability: &Capability) -> BTreeSet<String> {
     names
 }
 
-/// The variables that a step brings for those below it, and the field that names each.
+/// Returns the variables that a step defines for the steps below it, and the field that names each
+/// variable.
 pub(crate) fn locals(step: &Step) -> Vec<(&str, &'static str)> {
     let mut names = Vec::new();
     if let Some(for_each) = &step.control.for_each {
@@ -105,7 +107,7 @@ pub(crate) fn locals(step: &Step) -> Vec<(&str, &'static str)> {
     names
 }
 
-/// The first string at or below `node` that holds `reference`.
+/// Returns the location of the first string at or below `node` that contains `reference`.
 fn find_reference(
     node: &TreeNode,
     path: &str,

@@ -2,7 +2,7 @@
 //! message is a turn of the agent, and a task is what comes of it.
 
 mod list;
-mod request_params;
+pub(crate) mod request_params;
 mod status_messages;
 mod task_runner;
 mod tasks;
@@ -35,9 +35,10 @@ use tasks::{TaskEntry, TaskStore, TaskStoreFull};
 /// The server for other agents. It runs each message as a normal turn of the agent.
 #[derive(Debug)]
 pub(crate) struct A2aServer {
-    /// Without peers: what came from another agent goes to no third one, which may be the first.
+    /// The agent without its peers: it does not pass a request from another agent to a third one, which
+    /// could be the first one again.
     agent: Arc<Agent>,
-    /// All tasks, of all requesters.
+    /// The tasks of all requesters.
     tasks: Arc<TaskStore>,
     turns: Arc<Semaphore>,
     /// The party that sends the requests. It sees its own tasks only.
@@ -59,13 +60,13 @@ struct ReplyTo {
 }
 
 impl A2aServer {
-    /// As many turns are taken at once as `turns` has permits.
+    /// Creates the server; `turns` limits the number of simultaneous turns.
     pub(crate) fn new(agent: Agent, turns: Arc<Semaphore>) -> Self {
         let (agent, tasks) = (Arc::new(agent.without_peers()), Arc::default());
         Self { agent, tasks, turns, owner: None }
     }
 
-    /// The same desk for one requester.
+    /// Returns the server for one requester.
     pub(crate) fn acting_for(&self, requester: &Requester) -> Arc<Self> {
         Arc::new(Self {
             agent: Arc::new(self.agent.with_requester(requester)),
@@ -112,7 +113,7 @@ impl A2aServer {
         }
     }
 
-    /// Answers a request. `header` is `A2A-Version`, where one was sent.
+    /// Handles a request. `header` is the value of the header A2A-Version, if the caller sent it.
     pub(crate) async fn handle_request(
         self: Arc<Self>,
         body: &[u8],
@@ -215,11 +216,11 @@ impl A2aServer {
         self.guard_result(ticket, ticket.version.reply(&MessageReply::Task(task))).await
     }
 
-    /// Asks the guardians about a request, which may be acted on as it was or as they want it. They
-    /// are not shown what may be secret.
+    /// Asks the guardians about a request, and returns it unchanged or as they modified it. The guardians
+    /// do not see inputs that may be secret.
     ///
     /// # Errors
-    /// The request cannot be used, whatever they say.
+    /// Fails when the request is invalid, independent of the guardians' decision.
     async fn guard_request(
         &self,
         ticket: &ReplyTo,
@@ -262,8 +263,8 @@ impl A2aServer {
         self.find_task(task).is_ok_and(|entry| entry.asks_for_consent()).then_some(task)
     }
 
-    /// The inputs of a message that guardians are not shown: which capability they are for is not
-    /// known yet, so any may be secret but those that a question has asked for as none.
+    /// Returns the inputs of a message that are hidden from guardians. The capability is not known yet, so
+    /// any input may be secret, except those that a question requested as not secret.
     fn hidden_inputs(&self, asked: &ParsedRequest) -> RedactedInputs {
         let task = match asked {
             ParsedRequest::Message(incoming) => incoming.task,
@@ -273,7 +274,7 @@ impl A2aServer {
         RedactedInputs::all_except(entry.map(|entry| entry.open_inputs()).unwrap_or_default())
     }
 
-    /// Asks the guardians about a result, which may be sent as it was or as they want it.
+    /// Asks the guardians about a result, and returns it unchanged or as they modified it.
     async fn guard_result(&self, ticket: &ReplyTo, result: Value) -> Result<Object, RpcError> {
         let fits = |payload: &Object| match payload.get("result") {
             Some(Value::Object(_)) => Ok(()),
@@ -363,7 +364,7 @@ impl A2aServer {
         stream.boxed()
     }
 
-    /// A message of this agent about a task.
+    /// Creates a message of this agent about a task.
     fn new_message(&self, entry: &TaskEntry, parts: Vec<Part>) -> Message {
         Message {
             id: self.agent.clock.new_id().to_string(),
@@ -397,13 +398,13 @@ fn busy_error() -> RpcError {
     RpcError::new(Kind::Busy, "too many tasks at once: try again later")
 }
 
-/// One answer for ids that were never given, are forgotten, belong to another party, or are no ids at
-/// all.
+/// Creates the same error for ids that never existed, were removed, belong to another party or are not
+/// valid.
 fn task_not_found() -> RpcError {
     RpcError::new(Kind::NoTask, "unknown task, or a task that was removed")
 }
 
-/// A task with at most so many of the last messages of its history.
+/// Limits the history of a task to its last `history` messages.
 fn limit_history(mut task: A2aTask, history: Option<usize>) -> A2aTask {
     if let Some(most) = history {
         let over = task.history.len().saturating_sub(most);

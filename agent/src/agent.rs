@@ -15,9 +15,9 @@ use crate::registry::RemoteRegistry;
 use crate::requester::Requester;
 use crate::state_store::StateStore;
 
-/// The longest message, in bytes.
+/// The maximum length of a message, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 8 << 10;
-/// The longest name of a conversation, in characters.
+/// The maximum length of a conversation's name, in characters.
 pub const MAX_SESSION_CHARS: usize = 200;
 /// The most capabilities that are tried for one intent.
 const MAX_CANDIDATES: usize = 5;
@@ -27,7 +27,7 @@ const MAX_CANDIDATES: usize = 5;
 pub struct Backend {
     /// Finds the capabilities.
     pub registry: RemoteRegistry,
-    /// Gets its documents from that registry.
+    /// The executor, which gets its documents from that registry.
     pub executor: RemoteExecutor,
     /// The clients of both services for turns with the credentials of a requester. `None` when both
     /// services always get the agent's own credentials.
@@ -68,7 +68,7 @@ pub struct Agent {
 }
 
 impl Backend {
-    /// Registry and executor at one address.
+    /// Creates a backend with registry and executor at one address.
     #[must_use]
     pub fn from_client(client: ServiceClient) -> Self {
         let (registry, executor) =
@@ -76,7 +76,7 @@ impl Backend {
         Self { registry, executor, shared: None }
     }
 
-    /// Registry and executor that get the credentials of each requester (see [`Agent::acting_for`]). The
+    /// Registry and executor that get the credentials of each requester (see [`RecordedAgent::with_requester`]). The
     /// credentials of `clients` are for actions without a requester.
     #[must_use]
     pub fn from_shared_clients(clients: ServiceClients) -> Self {
@@ -153,7 +153,7 @@ impl Agent {
         Self { backends: sources, guard, ..self.clone() }
     }
 
-    /// The same agent, which asks no other one.
+    /// Returns the agent without other agents to ask.
     pub(crate) fn without_peers(self) -> Self {
         Self { peers: Vec::new(), ..self }
     }

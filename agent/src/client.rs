@@ -16,16 +16,17 @@ pub(crate) use sse::{SseItem, SseStream};
 
 use crate::requester::Requester;
 
-/// The most bytes of an answer; a document has at most 1 MiB.
+/// The maximum size of a response, in bytes; a document has at most 1 MiB.
 const MAX_RESPONSE: usize = 64 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Silence after which an answer is given up; event streams send a comment before.
+/// The maximum time without data before the client stops reading a response; event streams send a comment
+/// earlier.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The reason why a request to a service failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It does not answer.
+    /// The service does not respond.
     #[error("{url} does not respond: {cause}")]
     Unreachable {
         /// Its expected address.
@@ -40,7 +41,7 @@ pub enum Error {
         url: Box<Url>,
         /// The error: "answered …".
         what: String,
-        /// The mistakes of a document that could not have been published.
+        /// The errors of a document that the registry should not have accepted.
         diagnostics: Vec<Diagnostic>,
     },
     /// The service rejects the request and states the reason.
@@ -72,16 +73,16 @@ pub struct ServiceClient {
     token: Option<Secret>,
     /// The end user that the holder of the token acts for.
     on_behalf_of: Option<String>,
-    /// The most bytes of an answer, and of an event of a stream.
+    /// The maximum size of a response, and of a stream event, in bytes.
     max_bytes: usize,
 }
 
 /// The clients of a registry and of an executor that gets its documents from there.
 #[derive(Debug, Clone)]
 pub struct ServiceClients {
-    /// Reaches the registry.
+    /// The client of the registry.
     pub registry: ServiceClient,
-    /// Reaches the executor.
+    /// The client of the executor.
     pub executor: ServiceClient,
 }
 
@@ -96,7 +97,7 @@ impl ServiceClients {
         }
     }
 
-    /// The same with another token, or with none.
+    /// Returns the clients with another token, or with none.
     #[must_use]
     pub fn with_token(&self, token: Option<&Secret>) -> Self {
         let Self { registry, executor } = self;
@@ -108,7 +109,7 @@ impl ServiceClients {
 }
 
 impl From<ServiceClient> for ServiceClients {
-    /// Both at one address.
+    /// Creates the clients for a registry and an executor at one address.
     fn from(client: ServiceClient) -> Self {
         Self { registry: client.clone(), executor: client }
     }
@@ -142,12 +143,12 @@ impl ServiceClient {
         Self { max_bytes: most, ..self }
     }
 
-    /// The same at another address of the same host.
+    /// Returns the client with another address of the same host.
     pub(crate) fn with_url(self, url: Url) -> Self {
         Self { url, ..self }
     }
 
-    /// The same with another token, or with none; the connections are shared.
+    /// Returns the client with another token, or with none; the connections are shared.
     #[must_use]
     pub fn with_token(&self, token: Option<Secret>) -> Self {
         Self { token, ..self.clone() }
@@ -180,7 +181,7 @@ impl ServiceClient {
         self.token.as_ref()
     }
 
-    /// A path below the address.
+    /// Returns the URL of a path below the address.
     pub(crate) fn path(&self, path: &[&str]) -> Url {
         let mut url = self.url.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
@@ -189,7 +190,7 @@ impl ServiceClient {
         url
     }
 
-    /// A request to a path below the address, with the token.
+    /// Creates a request to a path below the address, with the token.
     pub fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
         let request = self.http.request(method, self.path(path));
         let request = match &self.on_behalf_of {
@@ -277,12 +278,12 @@ impl ServiceClient {
         self.bad_response(format!("responded with status {status} without a reason"))
     }
 
-    /// No answer.
+    /// Creates the error for a service that does not respond.
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Error {
         unreachable(&self.url, error)
     }
 
-    /// An answer that no service of this version gives.
+    /// Creates the error for a response that is not valid for a service of this version.
     pub(crate) fn bad_response(&self, what: impl Into<String>) -> Error {
         Error::BadResponse {
             url: Box::new(self.url.clone()),

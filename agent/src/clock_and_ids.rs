@@ -22,13 +22,13 @@ impl ClockAndIds {
         Self { clock: Arc::new(clock), ids: Arc::new(ids) }
     }
 
-    /// The time now.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
-    /// A new id.
+    /// Returns a new id.
     #[must_use]
     pub fn new_id(&self) -> Uuid {
         (self.ids)()

@@ -25,11 +25,11 @@ pub use collect_candidates::collect_candidates;
 use coreference::Coreferences;
 use link_inference::LinkInference;
 
-/// The most capabilities of a chain.
+/// The maximum number of capabilities in a chain.
 pub const MAX_STEPS: usize = 4;
-/// Capabilities that are looked at for each request.
+/// The maximum number of candidates for each request.
 const MAX_CANDIDATES: usize = 4;
-/// Proposals that are made.
+/// The maximum number of proposals.
 const MAX_PROPOSALS: usize = 3;
 /// The smallest similarity of a candidate, as a share of the best one.
 const MIN_RELATIVE_SIMILARITY: f64 = 0.6;
@@ -54,14 +54,14 @@ pub struct ChainCandidate {
     pub similarity: f64,
 }
 
-/// A chain that may do all that is asked for.
+/// A chain that may do all parts of the request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChainProposal {
     /// The name of its document.
     pub name: CapabilityName,
     /// The description in its document.
     pub description: String,
-    /// The capabilities that it runs, in their order.
+    /// The capabilities of the chain, in the order of their runs.
     pub capabilities: Vec<CapabilityRef>,
     /// The links, with their reasons.
     pub links: Vec<ProposalLink>,
@@ -70,21 +70,21 @@ pub struct ChainProposal {
     /// The document as YAML, with its checksum.
     #[serde(rename = "document")]
     pub text: String,
-    /// The same, read by the compiler.
+    /// The document as the compiler read it.
     #[serde(skip)]
     pub document: Document,
 }
 
-/// Outputs that feed an input.
+/// A link from the outputs of one capability to an input of another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProposalLink {
-    /// The capability that gives.
+    /// The capability with the outputs.
     pub from: CapabilityName,
-    /// Its outputs; of several, a text is made.
+    /// The outputs; several outputs are combined into one text.
     pub outputs: Vec<String>,
-    /// The capability that takes.
+    /// The capability with the input.
     pub to: CapabilityName,
-    /// Its input.
+    /// The input.
     pub input: String,
     /// The confidence, 0 to 1.
     pub sure: f64,
@@ -92,9 +92,9 @@ pub struct ProposalLink {
     pub because: String,
 }
 
-/// A capability as a judge looks at it.
+/// A capability in a chain, for the inference of links.
 struct ChainMember<'r> {
-    /// In which words it is asked for.
+    /// The words of the request for it.
     text: &'r str,
     document: &'r Document,
 }
@@ -124,10 +124,10 @@ impl<'r> ChainMember<'r> {
     }
 }
 
-/// Proposes chains for requests, best first; `author` is who answers for the documents.
+/// Proposes chains for requests, best first; `author` is the author of the documents.
 ///
-/// There is none for one request, or for more than four. Of each request the four best candidates
-/// are looked at, so that there are at most 256 chains to choose from.
+/// The result is empty for one request, or for more than four. For each request, the four best candidates
+/// are considered, so that there are at most 256 possible chains.
 #[must_use]
 pub fn compose(requests: &[ChainRequest], author: &str) -> Vec<ChainProposal> {
     if !(2..=MAX_STEPS).contains(&requests.len()) {
@@ -152,7 +152,7 @@ fn members_of(request: &ChainRequest) -> Vec<(ChainMember<'_>, f64)> {
     near.take(MAX_CANDIDATES).map(part).collect()
 }
 
-/// Every way to choose one candidate for each request, and no capability twice.
+/// Returns all combinations of one candidate for each request, without repeated capabilities.
 fn candidate_chains<'p, 'r>(
     parts: &'p [Vec<(ChainMember<'r>, f64)>],
 ) -> Vec<Vec<&'p (ChainMember<'r>, f64)>> {
@@ -169,7 +169,7 @@ fn candidate_chains<'p, 'r>(
     chains
 }
 
-/// A chain in which something links each capability to those before it.
+/// A chain in which each capability has a link to an earlier one.
 struct ChainDraft<'p, 'r> {
     parts: Vec<&'p ChainMember<'r>>,
     steps: Vec<ChainStep<'r>>,
@@ -217,7 +217,7 @@ impl<'p, 'r> ChainDraft<'p, 'r> {
         Some(Self { parts, steps, links, score: fit * sure * OPEN_INPUT_FACTOR.powi(open) })
     }
 
-    /// The proposal, when the compiler takes its document.
+    /// Creates the proposal, if the compiler accepts its document.
     fn into_proposal(self, author: &str) -> Option<ChainProposal> {
         let written = write_chain(&self.steps, author).ok()?;
         let capability = written.document.capability();

@@ -13,7 +13,7 @@ macro_rules! table {
             $(#[doc = concat!($id, ": ", $title, ".")] $kind,)*
         }
 
-        /// Every code of this crate, in order: A2S600 to A2S699.
+        /// All codes of this crate, in order: A2S600 to A2S699.
         pub const CODES: &[ErrorCode] = &[$(ErrorCode { id: $id, title: $title, remedy: $remedy }),*];
 
         impl Kind {
@@ -45,16 +45,16 @@ impl Kind {
 /// The reason why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The request cannot be used.
+    /// The request is invalid.
     #[error("{0}")]
     BadRequest(String),
-    /// The token that was shown does not open this.
+    /// The token does not allow this request.
     #[error("{0}")]
     Auth(AuthError),
-    /// A registry or an executor does not answer, or not as one would.
+    /// A registry or an executor does not respond, or its response is invalid.
     #[error(transparent)]
     Service(#[from] ClientError),
-    /// Too many turns are taken at once.
+    /// Too many turns are in progress.
     #[error("{0} turns are in progress already")]
     Busy(usize),
 }
@@ -72,7 +72,7 @@ impl Error {
         }
     }
 
-    /// The answer over HTTP.
+    /// Creates the HTTP response.
     #[must_use]
     pub fn to_problem(&self) -> Problem {
         let kind = self.kind();

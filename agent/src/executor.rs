@@ -14,7 +14,7 @@ pub struct RemoteExecutor {
 }
 
 impl RemoteExecutor {
-    /// The executor that `client` reaches.
+    /// Creates an executor that uses `client`.
     #[must_use]
     pub fn new(client: ServiceClient) -> Self {
         Self { client }
@@ -81,16 +81,16 @@ pub struct RunGuard {
 }
 
 impl RunGuard {
-    /// The run.
+    /// Returns the id of the run.
     #[must_use]
     pub fn id(&self) -> Uuid {
         self.id
     }
 
-    /// The next event; none when the run has ended or waits.
+    /// Returns the next event; none when the run has ended or waits.
     ///
     /// # Errors
-    /// As [`RunEventStream::next`].
+    /// Fails like [`RunEventStream::next`].
     pub async fn next(&mut self) -> Result<Option<RunEvent>, Error> {
         let event = self.events.next().await?;
         self.over |= event.is_none();
@@ -100,7 +100,7 @@ impl RunGuard {
     /// Follows the run until it ends or waits, and returns it.
     ///
     /// # Errors
-    /// As [`RunEventStream::next`] and [`RemoteExecutor::run`].
+    /// As [`RunEventStream::next`] and [`RemoteExecutor::get_run`].
     pub async fn finish(mut self) -> Result<Run, Error> {
         while self.next().await?.is_some() {}
         self.executor.get_run(self.id).await

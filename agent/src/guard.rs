@@ -43,18 +43,18 @@ pub struct GuardContext<'a> {
 /// The direction of an A2A message.
 #[derive(Debug, Clone, Copy)]
 pub enum MessageDirection<'a> {
-    /// It asks this agent.
+    /// Another party sends a request to this agent.
     InboundRequest,
-    /// It is the answer of this agent.
+    /// This agent sends a response.
     OutboundResponse,
-    /// It asks another agent.
+    /// This agent sends a request to another agent.
     OutboundRequest {
         /// The name that the other agent gives itself.
         name: &'a str,
         /// Its address.
         url: &'a str,
     },
-    /// It is the answer of another agent.
+    /// Another agent sends a response to this agent.
     InboundResponse {
         /// The name that the other agent gives itself.
         name: &'a str,
@@ -90,7 +90,7 @@ pub struct Guard {
     guardians: Option<GuardianChain>,
     agent: Agent,
     clock: ClockAndIds,
-    /// The party that all of it is done for.
+    /// The party on whose behalf the agent acts.
     requester: Requester,
 }
 
@@ -283,7 +283,8 @@ impl Guard {
 }
 
 impl<T> GuardOutcome<T> {
-    /// The same, unless what may be used `adds_a_yes` that a person did not give.
+    /// Turns the outcome into a denial if its content `adds_a_yes`: a confirmation that a person did not
+    /// give.
     pub(crate) fn without_added_consent(self, adds_a_yes: impl FnOnce(&T) -> bool) -> Self {
         match &self.outcome {
             Ok(used) if adds_a_yes(used) => {
@@ -294,7 +295,7 @@ impl<T> GuardOutcome<T> {
         }
     }
 
-    /// The same with another value in the place of what may be used.
+    /// Converts the content of the outcome.
     fn map<U>(self, f: impl FnOnce(T) -> U) -> GuardOutcome<U> {
         GuardOutcome { decisions: self.decisions, outcome: self.outcome.map(f) }
     }
@@ -304,7 +305,7 @@ fn other_hook() -> String {
     "its method differs from the original".to_owned()
 }
 
-/// The text of a message that a guardian has changed.
+/// Returns the text of a message that a guardian has modified.
 fn text_of(content: &[ContentPart]) -> Result<String, String> {
     let parts = content.iter().map(|part| match part {
         ContentPart::Text(part) => Ok(part.text.as_str()),
@@ -344,7 +345,7 @@ fn unguarded(method: Method) -> GuardianDecision {
     }
 }
 
-/// This agent. It is not hosted under one address: the schema wants a URL, and a URN is one.
+/// Describes this agent. It does not have one address: the schema requires a URL, and a URN is one.
 fn agent_identity() -> Agent {
     let provider = AgentProvider::new("A2S".to_owned(), "urn:a2s".to_owned());
     Agent::new(

@@ -55,9 +55,9 @@ pub struct App {
 struct AgentApiDoc;
 
 impl App {
-    /// The agent for callers who show `token`. Sources that are shared see the credentials of each
-    /// caller; the others see those of the agent, so a service without a token lets everybody do
-    /// what those may.
+    /// Creates the service for callers with `token`. Shared backends get the credentials of each caller.
+    /// The others get those of the agent, so a service without a token gives everybody the rights of these
+    /// credentials.
     #[must_use]
     pub fn new(agent: Agent, token: Option<Secret>) -> Self {
         let auth_guard = AuthGuard::new(token);
@@ -72,8 +72,8 @@ impl App {
         Self { auth_guard: self.auth_guard.with_introspector(others), ..self }
     }
 
-    /// Says on the agent's card that it is reached at `url`, as others see it. Else the card says
-    /// what they asked for.
+    /// Sets the address of this agent on its card, as others see it. Without it, the card contains the
+    /// address of the request.
     #[must_use]
     pub fn with_public_url(self, url: Option<Url>) -> Self {
         Self { url, ..self }
@@ -87,7 +87,7 @@ impl App {
         self.url.as_ref()
     }
 
-    /// `POST /v1/agent`, and what other agents ask for, to be merged into the router of a larger service.
+    /// Returns `POST /v1/agent` and the routes for other agents, for the router of a larger service.
     pub fn routes(&self) -> Router {
         let token = middleware::from_fn_with_state(self.clone(), require_token);
         let (router, _) = routes().split_for_parts();
@@ -192,7 +192,7 @@ async fn ask_agent(
     Ok(Sse::new(stream).keep_alive(keep_alive).into_response())
 }
 
-/// An event as it is sent.
+/// Converts an event to its form in the stream.
 fn to_sse_event(event: &AgentEvent) -> Option<Event> {
     let value = serde_json::to_value(event).ok()?;
     let kind = value.get("type")?.as_str()?.to_owned();

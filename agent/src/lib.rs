@@ -33,6 +33,10 @@ mod clock_and_ids;
 pub mod compose;
 mod error;
 mod executor;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+#[path = "../fuzz/checks.rs"]
+pub mod fuzzing;
 mod guard;
 mod http;
 pub mod mcp;

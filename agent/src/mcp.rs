@@ -47,7 +47,7 @@ use crate::requester::Requester;
 pub use bridge::{BridgeError, bridge};
 pub use capability_tools::{ListedError, ListedTools};
 
-/// The largest message that is read.
+/// The maximum size of a message, in bytes.
 const MAX_MESSAGE: usize = 1 << 20;
 
 /// The limits of the sessions that callers may hold.
@@ -87,7 +87,7 @@ impl Default for Limits {
 /// The configuration of the MCP server.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    /// Capabilities that are tools of their own.
+    /// Capabilities that are separate tools.
     pub listed: Vec<ListedTools>,
     /// Set when clients without forms run actions that are not known to be read-only without confirmation.
     pub consent_off: bool,
@@ -139,7 +139,7 @@ async fn find_requester(
     next.run(request).await
 }
 
-/// Any MCP server at `/mcp`, within limits.
+/// Serves an MCP server at `/mcp`, within limits.
 pub fn over_http<S: ServerHandler + Send + 'static>(
     server: impl Fn() -> S + Send + Sync + 'static,
     limits: Limits,

@@ -14,12 +14,12 @@ use crate::client::{is_loopback, root_cause};
 
 /// The time limit for one response.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The largest answer that is read, in bytes.
+/// The maximum size of a response, in bytes.
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
-/// The most intents of one message, and the longest of them in characters.
+/// The maximum number of intents of one message, and their maximum length in characters.
 const MAX_INTENTS: usize = 8;
 const MAX_INTENT: usize = 500;
-/// The longest text that it may write, in characters.
+/// The maximum length of a text that the model writes, in characters.
 const MAX_TEXT: usize = 4_000;
 /// The most bytes of results that it gets.
 const MAX_RESULTS: usize = 32 << 10;
@@ -58,10 +58,10 @@ impl fmt::Debug for LanguageModel {
 }
 
 impl LanguageModel {
-    /// The model called `name` at `base`, the address that ends in `/v1`. Nothing is sent yet.
+    /// Creates a model called `name` at `base`, the address that ends in `/v1`. Nothing is sent yet.
     ///
     /// # Errors
-    /// There can be no HTTP client.
+    /// Fails when the HTTP client cannot be created.
     pub fn new(base: &Url, name: impl Into<String>, key: Option<Secret>) -> Result<Self, Error> {
         let name = name.into();
         let mut builder = reqwest::Client::builder();
@@ -95,7 +95,7 @@ impl LanguageModel {
         Ok(intents.into_iter().filter(|intent| !intent.is_empty()).collect())
     }
 
-    /// Values for some of `fields`, by name.
+    /// Returns values for some of the `fields`, by name.
     pub(crate) async fn read_inputs(
         &self,
         query: &str,

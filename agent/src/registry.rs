@@ -17,12 +17,12 @@ use crate::client::{Error, ServiceClient, SseItem, SseStream};
 #[derive(Debug, Clone)]
 pub struct RemoteRegistry {
     client: ServiceClient,
-    /// The registry that is copied into this one.
+    /// The registry from which a mirror copies to this one.
     source: Option<String>,
 }
 
 impl RemoteRegistry {
-    /// The registry that `client` reaches.
+    /// Creates a registry that uses `client`.
     #[must_use]
     pub fn new(client: ServiceClient) -> Self {
         Self { client, source: None }
@@ -39,8 +39,8 @@ impl RemoteRegistry {
         Self { source: Some(source.into()), ..self }
     }
 
-    /// A request that changes something, with the source of a mirror and the checksum of the version
-    /// that it is about.
+    /// Creates a request that changes something. For a mirror, it contains the source and the checksum of
+    /// the version.
     fn change_request(&self, path: &[&str], checksum: Option<Digest>) -> RequestBuilder {
         let mut request = self.client.request(Method::POST, path);
         if let Some(source) = &self.source {
@@ -96,12 +96,12 @@ impl RemoteRegistry {
         self.client.get(&["v1", "capabilities", name.as_str()]).await
     }
 
-    /// The document of a version, or of the newest in a range, with its source. Its digest is computed
-    /// again, and must be the one that it names and the `wanted` one.
+    /// Returns the document of a version, or of the newest in a range, with its source. It computes the
+    /// digest again; it must equal the digest in the document and the `wanted` one.
     ///
     /// # Errors
-    /// [`Error::BadResponse`] when the document is not the expected one. Otherwise when the registry rejects
-    /// the request or does not respond.
+    /// Returns [`Error::BadResponse`] when the document is not the expected one. Otherwise fails when the
+    /// registry rejects the request or does not respond.
     pub async fn get_document(
         &self,
         name: &CapabilityName,
@@ -211,7 +211,7 @@ impl RemoteRegistry {
     }
 }
 
-/// Changes as they happen.
+/// The stream of changes as they happen.
 #[derive(Debug)]
 pub struct RegistryChangeStream {
     client: ServiceClient,

@@ -6,7 +6,7 @@ use reqwest::header::ACCEPT;
 
 use crate::client::{Error, ServiceClient, SseItem, SseStream};
 
-/// Takes turns with an agent that runs elsewhere.
+/// A client for turns with an agent that runs elsewhere.
 #[derive(Debug, Clone)]
 pub struct RemoteAgent {
     client: ServiceClient,
@@ -21,16 +21,16 @@ pub struct RemoteTurn {
 }
 
 impl RemoteAgent {
-    /// The agent that `client` reaches.
+    /// Creates an agent that uses `client`.
     #[must_use]
     pub fn new(client: ServiceClient) -> Self {
         Self { client }
     }
 
-    /// Takes a turn, and gives the answer alone.
+    /// Runs one turn, and returns only the response.
     ///
     /// # Errors
-    /// When the agent refuses or does not answer.
+    /// Fails when the agent rejects the request or does not respond.
     pub async fn ask(&self, request: &AgentRequest) -> Result<AgentResponse, Error> {
         self.client.post(&["v1", "agent"], request).await
     }
@@ -51,10 +51,10 @@ impl RemoteAgent {
 }
 
 impl RemoteTurn {
-    /// The next event; the last one is the answer.
+    /// Returns the next event; the last one is the response.
     ///
     /// # Errors
-    /// The turn has no answer: it was refused, or the connection broke.
+    /// Fails when the turn has no response because the agent rejected it or the connection broke.
     pub async fn next(&mut self) -> Result<Option<AgentEvent>, Error> {
         if self.over {
             return Ok(None);

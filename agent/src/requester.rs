@@ -4,7 +4,7 @@ use std::fmt;
 
 use a2s::{Caller, CallerHeaders, Principal, Secret};
 
-/// The id under which guardians see a requester that has shown no token.
+/// The id, as guardians see it, of a requester without a token.
 const ANONYMOUS: &str = "anonymous";
 
 /// The party that a turn, a task or a session belongs to.
@@ -13,21 +13,21 @@ const ANONYMOUS: &str = "anonymous";
 /// everything that the agent does for it: with its rights, and owned by its principal.
 #[derive(Debug, Clone, Default)]
 pub struct Requester {
-    /// None for a requester without a token.
+    /// The principal; none for a requester without a token.
     principal: Option<Principal>,
     token: Option<Secret>,
-    /// The end user that it acts for, as the header names them.
+    /// The end user for whom the requester acts, as the header names them.
     on_behalf_of: Option<String>,
 }
 
 impl Requester {
-    /// A requester without a token.
+    /// Creates a requester without a token.
     #[must_use]
     pub fn anonymous() -> Self {
         Self::default()
     }
 
-    /// The caller that a door has let in, with the headers that it has shown.
+    /// Creates a requester from an authenticated caller and the headers that it sent.
     #[must_use]
     pub fn from_caller(caller: &Caller, shown: CallerHeaders<'_>) -> Self {
         Self {
@@ -43,18 +43,18 @@ impl Requester {
         Self { token: shown.token().map(Secret::new), ..Self::default() }
     }
 
-    /// The principal; none for a requester without a token.
+    /// Returns the principal; none for a requester without a token.
     #[must_use]
     pub fn principal(&self) -> Option<&Principal> {
         self.principal.as_ref()
     }
 
-    /// The name of the user, as guardians see it.
+    /// Returns the name of the user, as guardians see it.
     pub(crate) fn user_id(&self) -> &str {
         self.principal.as_ref().map_or(ANONYMOUS, Principal::user_id)
     }
 
-    /// The name of the token that acts for an end user, as guardians see it.
+    /// Returns the name of the token that acts for an end user, as guardians see it.
     pub(crate) fn caller_id(&self) -> Option<&str> {
         self.principal.as_ref().and_then(Principal::caller_id)
     }

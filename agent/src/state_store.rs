@@ -5,11 +5,12 @@ use a2s::api::CapabilityRef;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-/// Knows values that a capability lacks. What an executor remembers of a session, or for good, it
-/// fills in by itself; this is what only the agent's own side knows.
+/// A source of values for missing inputs of a capability. The executor itself adds the values that it
+/// stores for a session or for all runs; this store has values that only the agent's host knows.
 #[async_trait]
 pub trait StateStore: Send + Sync {
-    /// Values by name, for as many of `fields` as are known. The rest is asked for.
+    /// Returns values by name, for those of the `fields` that it knows. The agent asks the user for the
+    /// others.
     async fn resolve(
         &self,
         capability: &CapabilityRef,
@@ -17,7 +18,7 @@ pub trait StateStore: Send + Sync {
     ) -> Map<String, Value>;
 }
 
-/// Knows nothing.
+/// A store without values.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EmptyState;
 

@@ -18,7 +18,7 @@ use crate::clock_and_ids::ClockAndIds;
 const CACHE_TIME: SignedDuration = SignedDuration::from_secs(10);
 /// The most callers in the cache.
 const MAX_CALLERS: usize = 1_024;
-/// The most bytes of an answer.
+/// The maximum size of a response, in bytes.
 const MAX_ANSWER: usize = 16 << 10;
 /// The statuses of a registry that this service may not ask, or that does not know tokens. Then the tokens
 /// of the callers are not known to it either.
@@ -36,7 +36,7 @@ pub struct RegistryTokenIntrospector {
 }
 
 impl RegistryTokenIntrospector {
-    /// Asks the registry that `client` reaches, with the token that `client` shows.
+    /// Creates an introspector that uses the registry and the token of `client`.
     #[must_use]
     pub fn new(client: ServiceClient, clock: ClockAndIds) -> Self {
         Self {
@@ -47,8 +47,8 @@ impl RegistryTokenIntrospector {
         }
     }
 
-    /// The same, for a service that has no owner of its own: the owner of the registry is one of its
-    /// callers.
+    /// Returns an introspector for a service without its own owner token: it accepts the owner of the
+    /// registry as a caller.
     #[must_use]
     pub fn with_owner(self) -> Self {
         Self { with_owner: true, ..self }

@@ -23,7 +23,7 @@ pub use in_process::{InProcessGuardian, VerdictFuture};
 pub use tls::{ClientIdentity, TrustRoots};
 pub use verdict::{FailMode, GuardianError, GuardianOutcome, Verdict, VerdictSource};
 
-/// The pause before a guardian that is away is asked again. It doubles, up to [`MAX_PAUSE`].
+/// The pause before the first retry of an unavailable guardian. It doubles, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
@@ -34,8 +34,8 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// The time limit for a whole question, with connection and response.
     pub timeout: Duration,
-    /// The time during which the client retries a guardian that is away ([`GuardianError::is_unavailable`]),
-    /// before the fail mode decides. With zero, it asks once.
+    /// The time during which the client retries an unavailable guardian
+    /// ([`GuardianError::is_unavailable`]), before the fail mode decides. With zero, it asks once.
     pub retry_for: Duration,
     /// The limits for reading a response.
     pub limits: Limits,
@@ -43,17 +43,17 @@ pub struct Options {
     pub fail_mode: FailMode,
     /// The fail mode of single methods, where it differs from `fail_mode`.
     pub fail_mode_by_method: BTreeMap<Method, FailMode>,
-    /// A token for guardians that ask who is asking.
+    /// The token for guardians that require authentication by a token.
     pub bearer_token: Option<BearerToken>,
-    /// A certificate for guardians that ask who is asking that way (mutual TLS).
+    /// The certificate for guardians that require authentication by a certificate (mutual TLS).
     pub identity: Option<ClientIdentity>,
     /// The certificates to trust instead of those of the system.
     pub trust_roots: Option<TrustRoots>,
 }
 
 impl Default for Options {
-    /// One second to connect, five in all (the timeout that the schema gives for `ping`), asked once,
-    /// fail closed.
+    /// Returns the defaults: one second to connect, five seconds in total (the timeout that the schema
+    /// states for `ping`), no retries, fail closed.
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(1),
@@ -74,7 +74,7 @@ impl Default for Options {
 pub struct BearerToken(HeaderValue);
 
 impl BearerToken {
-    /// A token as it is sent after `Bearer `; `None` if it cannot stand in a header.
+    /// Creates a token that is sent after `Bearer `; returns `None` if a header cannot contain it.
     pub fn new(token: &str) -> Option<Self> {
         let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
         value.set_sensitive(true);
@@ -91,10 +91,10 @@ impl fmt::Debug for BearerToken {
 /// A failure to make the client.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The HTTP client could not be made, for instance because TLS has no roots to trust.
+    /// The HTTP client could not be created, for instance because TLS has no roots to trust.
     #[error("cannot create the client of the guardian: {0}")]
     Http(#[source] reqwest::Error),
-    /// The agent's own certificate. The text never quotes it.
+    /// The agent's own certificate is invalid. The message never quotes it.
     #[error("the files for the guardian must contain a key and a certificate as PEM")]
     Identity,
     /// The certificates to trust are not usable.
@@ -102,13 +102,13 @@ pub enum BuildError {
     TrustRoots,
 }
 
-/// Asks one guardian; [`GuardianChain`] asks several. Cloning it is cheap and shares its connections.
+/// A client of one guardian; [`GuardianChain`] asks several. Cloning it is cheap and shares its
+/// connections.
 ///
-/// It has its own HTTP client: it follows no redirect, obeys no proxy variable, and repeats nothing
-/// that a guardian may already have judged: one that is away is asked again, if
-/// [`Options::retry_for`] says so. Connections are kept, and over TLS they speak HTTP/2
-/// where the guardian offers it. A guardian of the same process needs none of that: see
-/// [`in_process`](Self::in_process).
+/// It has its own HTTP client, which follows no redirect and ignores proxy variables. It never repeats a
+/// question that a guardian may already have judged; it retries only an unavailable guardian, according to
+/// [`Options::retry_for`]. It keeps connections open; over TLS they use HTTP/2 if the guardian offers it.
+/// For a guardian in the same process, see [`in_process`](Self::in_process).
 #[derive(Clone, Debug)]
 pub struct GuardianClient {
     transport: GuardianTransport,
@@ -123,10 +123,10 @@ enum GuardianTransport {
 }
 
 impl GuardianClient {
-    /// A client for the guardian at `endpoint`. Nothing is sent yet.
+    /// Creates a client for the guardian at `endpoint`. Nothing is sent yet.
     ///
     /// # Errors
-    /// The HTTP client cannot be made.
+    /// Fails when the HTTP client cannot be created.
     pub fn new(endpoint: Url, options: Options) -> Result<Self, BuildError> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -153,18 +153,18 @@ impl GuardianClient {
         Ok(Self { transport: GuardianTransport::Http { endpoint, client }, options })
     }
 
-    /// A client for a guardian of this process. It is asked with the very messages that would travel,
-    /// and judged by the same rules: of `options`, timeout, limits and fail modes count, and nothing
-    /// that is about connections.
+    /// Creates a client for a guardian in this process. The guardian gets the same messages as over HTTP,
+    /// and the client checks its responses by the same rules. Of the `options`, only timeout, limits and
+    /// fail modes have an effect; those for connections do not.
     pub fn in_process(guardian: Arc<dyn InProcessGuardian>, options: Options) -> Self {
         Self { transport: GuardianTransport::InProcess(guardian), options }
     }
 
-    /// The same with connections of its own. A connection is served by the runtime that it was opened
-    /// on: where each thread has a runtime of its own, a client for each saves waking another one.
+    /// Returns the client with its own connections. A connection belongs to the runtime that opened it: if
+    /// each thread has its own runtime, a separate client for each thread avoids waking another thread.
     ///
     /// # Errors
-    /// The HTTP client cannot be made.
+    /// Fails when the HTTP client cannot be created.
     pub fn with_own_pool(&self) -> Result<Self, BuildError> {
         match &self.transport {
             GuardianTransport::Http { endpoint, .. } => {
@@ -174,13 +174,13 @@ impl GuardianClient {
         }
     }
 
-    /// Ask about one step. Whatever happens, there is an outcome: a guardian that does not give a
-    /// usable answer is turned into a verdict by the fail mode, and [`GuardianOutcome::origin`] says so.
+    /// Asks about one step. There is always an outcome: if the guardian does not send a usable response,
+    /// the fail mode decides, and [`GuardianOutcome::origin`] shows this.
     pub async fn ask(&self, question: &Request) -> GuardianOutcome {
         self.ask_with(question, HeaderMap::new()).await
     }
 
-    /// The same with headers for this question alone, such as those of a trace.
+    /// Asks like [`Self::ask`], with headers for this question only, such as those of a trace.
     pub async fn ask_with(&self, question: &Request, headers: HeaderMap) -> GuardianOutcome {
         match self.ask_with_retries(question, headers).await {
             Ok(outcome) => outcome,
@@ -197,10 +197,10 @@ impl GuardianClient {
         }
     }
 
-    /// Ask whether the guardian is there.
+    /// Asks the guardian whether it is available.
     ///
     /// # Errors
-    /// It does not answer, or not to this question.
+    /// Fails when the guardian does not respond, or when its response does not match the question.
     pub async fn ping(&self, id: impl Into<RequestId>, ping: Ping) -> Result<Pong, GuardianError> {
         let question = Request { id: id.into(), call: MethodCall::Ping(ping) };
         match self.send(&question, HeaderMap::new()).await? {
@@ -212,7 +212,7 @@ impl GuardianClient {
         }
     }
 
-    /// Asks again while the guardian is away.
+    /// Asks, and retries while the guardian is unavailable.
     async fn ask_with_retries(
         &self,
         question: &Request,
@@ -261,7 +261,7 @@ impl GuardianClient {
         })
     }
 
-    /// One exchange, up to a response that carries the id of the question.
+    /// Sends a question, and returns a response with the same id.
     async fn send(
         &self,
         question: &Request,
@@ -303,7 +303,7 @@ impl GuardianClient {
         Ok(response.body)
     }
 
-    /// One HTTP exchange, up to the body of a response that may be read.
+    /// Sends one HTTP request, and returns the body of a successful JSON response.
     async fn exchange(&self, request: reqwest::RequestBuilder) -> Result<Vec<u8>, GuardianError> {
         let response = request.send().await.map_err(|e| GuardianError::from_transport(&e))?;
         if !response.status().is_success() {
@@ -319,7 +319,7 @@ impl GuardianClient {
         self.read_body(response).await
     }
 
-    /// The body, up to the chunk with which it is too large.
+    /// Reads the body, and stops after the chunk that exceeds the limit.
     async fn read_body(&self, mut response: reqwest::Response) -> Result<Vec<u8>, GuardianError> {
         let mut body = Vec::new();
         while body.len() <= self.options.limits.bytes

@@ -46,13 +46,13 @@ use step::WrappedA2aStep;
 /// One question to a guardian.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// The id; the answer carries the same.
+    /// The id; the response has the same id.
     pub id: RequestId,
     /// The method and its params.
     pub call: MethodCall,
 }
 
-/// The id of a question: a string or an integer. `null` and fractions are refused.
+/// The id of a question: a string or an integer. `null` and fractions are rejected.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestId {
     /// A string, for instance a UUID.
@@ -63,13 +63,14 @@ pub enum RequestId {
 
 /// A method and its params.
 ///
-/// The variants are boxed, and made with `From`: `Call::from(step)`, for A2A from the method and the
-/// step. Two hooks are about memory: [`MethodCall::memory_store`] and [`MethodCall::memory_context_retrieval`].
+/// The variants are boxed. Create them with `From`: `MethodCall::from(step)`, for A2A from the method and
+/// the step. Two hooks are about memory: [`MethodCall::memory_store`] and
+/// [`MethodCall::memory_context_retrieval`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum MethodCall {
     /// `steps/agentTrigger`: before an event starts the agent.
     AgentTrigger(Box<AgentTriggerStep>),
-    /// `steps/message`: before a message of a person reaches the agent, or one of the agent leaves.
+    /// `steps/message`: before a message of a person reaches the agent, or a message of the agent is sent.
     Message(Box<MessageStep>),
     /// `steps/toolCallRequest`: before a tool is called.
     ToolCallRequest(Box<ToolCallRequestStep>),
@@ -81,20 +82,20 @@ pub enum MethodCall {
     MemoryStore(Box<MemoryStep>),
     /// `steps/memoryContextRetrieval`: before memory that was read is used.
     MemoryContextRetrieval(Box<MemoryStep>),
-    /// `protocols/MCP`: before an MCP message is sent, or before one that came in is used.
+    /// `protocols/MCP`: before an MCP message is sent, or before a received one is used.
     Mcp(Box<McpStep>),
-    /// An A2A method: before an A2A message is sent, or before one that came in is used.
+    /// An A2A method: before an A2A message is sent, or before a received one is used.
     A2a(A2aMethod, Box<A2aStep>),
-    /// `ping`: is the guardian there?
+    /// `ping`: checks that the guardian is available.
     Ping(Ping),
 }
 
 words! {
-    /// The methods of the protocol as they are written.
+    /// The methods of the protocol, with their names.
     Method {
         /// Before an event starts the agent.
         AgentTrigger "steps/agentTrigger",
-        /// Before a message goes in or out.
+        /// Before a message is received or sent.
         Message "steps/message",
         /// Before a tool is called.
         ToolCallRequest "steps/toolCallRequest",
@@ -110,7 +111,7 @@ words! {
         Mcp "protocols/MCP",
         /// A2A: send a message.
         A2aMessageSend "message/send",
-        /// A2A: send a message and follow the answer.
+        /// A2A: send a message and follow the response.
         A2aMessageStream "message/stream",
         /// A2A: read a task.
         A2aTaskGet "task/get",
@@ -118,13 +119,13 @@ words! {
         A2aTaskCancel "tasks/cancel",
         /// A2A: follow a task again.
         A2aTaskResubscribe "tasks/resubscribe",
-        /// A2A: set where a task notifies.
+        /// A2A: set the address for notifications of a task.
         A2aPushConfigSet "task/pushNotificationConfig/set",
-        /// A2A: read where a task notifies.
+        /// A2A: read the address for notifications of a task.
         A2aPushConfigGet "task/pushNotificationConfig/get",
-        /// A2A in the older wording: read, not to be sent.
+        /// A2A in the older notation, which is only read.
         A2aWrapped "protocols/A2A",
-        /// Is the guardian there?
+        /// Checks that the guardian is available.
         Ping "ping",
     }
 }
@@ -148,12 +149,12 @@ pub enum A2aMethod {
     /// `task/pushNotificationConfig/get` in the schema and in messages that are written; `tasks/…` in the
     /// text.
     PushConfigGet,
-    /// `protocols/A2A`, the older wording: read, not to be sent.
+    /// `protocols/A2A`, the older notation, which is only read.
     Wrapped,
 }
 
 impl Method {
-    /// The method of a name, in any documented spelling.
+    /// Finds the method with a name, in any documented spelling.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "tasks/get" => Some(Self::A2aTaskGet),
@@ -180,12 +181,12 @@ impl From<A2aMethod> for Method {
 }
 
 impl Request {
-    /// A question.
+    /// Creates a question.
     pub fn new(id: impl Into<RequestId>, call: impl Into<MethodCall>) -> Self {
         Self { id: id.into(), call: call.into() }
     }
 
-    /// The method that is called.
+    /// Returns the method of the question.
     pub fn method(&self) -> Method {
         self.call.method()
     }
@@ -208,10 +209,10 @@ impl Request {
         }
     }
 
-    /// Read a question that is already JSON; otherwise like [`Request::from_slice`].
+    /// Reads a question that is already JSON; otherwise like [`Request::from_slice`].
     ///
     /// # Errors
-    /// See [`Request::from_slice`].
+    /// Fails like [`Request::from_slice`].
     pub fn from_value(value: Value) -> Result<Self, RequestRejection> {
         let invalid = |id: Option<RequestId>, reason: &str| {
             Err(RequestRejection { id, error: RequestError::InvalidRequest(reason.to_owned()) })
@@ -246,19 +247,19 @@ impl Request {
         Ok(Self { id, call })
     }
 
-    /// The question as JSON text.
+    /// Returns the question as JSON text.
     pub fn to_vec(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("a message is JSON by construction")
     }
 
-    /// This question with the part exchanged that a guardian may change at this hook: the `inputs`
-    /// of a tool call, `outputs` and `isError` of its result, the `content` of a message or
-    /// trigger, the `results` of a retrieval, the `memory`, the MCP or A2A message. What else differs
-    /// in `modified`, for instance its context, is not taken over.
+    /// Returns this question with the part replaced that a guardian may change at this hook: the `inputs`
+    /// of a tool call, `outputs` and `isError` of its result, the `content` of a message or trigger, the
+    /// `results` of a retrieval, the `memory`, the MCP or A2A message. Other differences in `modified`, for
+    /// instance its context, are ignored.
     ///
     /// # Errors
-    /// The modification is about something else than was asked: another method, another execution,
-    /// another tool. The text says what differs.
+    /// Fails when the modification is about something else: another method, another execution, another
+    /// tool. The text names the difference.
     pub fn with_modification(&self, modified: Self) -> Result<Self, String> {
         let (was, is) = (self.method(), modified.method());
         let differs = |what: &str| Err(format!("{what} differs from the original"));
@@ -367,7 +368,7 @@ impl Serialize for PingParams<'_> {
 }
 
 impl MethodCall {
-    /// The method of this call.
+    /// Returns the method of this call.
     pub fn method(&self) -> Method {
         match self {
             Self::AgentTrigger(_) => Method::AgentTrigger,
@@ -383,7 +384,7 @@ impl MethodCall {
         }
     }
 
-    /// The `params` of its message, as JSON.
+    /// Returns the `params` of its message, as JSON.
     pub fn to_params(&self) -> Value {
         self.to_value(codec::WriteExtent::Whole)
     }
@@ -527,12 +528,12 @@ impl From<i64> for RequestId {
 }
 
 impl MethodCall {
-    /// Memory is about to be written.
+    /// Creates the call before memory is written.
     pub fn memory_store(step: MemoryStep) -> Self {
         Self::MemoryStore(Box::new(step))
     }
 
-    /// Memory that was read is about to be used.
+    /// Creates the call before memory that was read is used.
     pub fn memory_context_retrieval(step: MemoryStep) -> Self {
         Self::MemoryContextRetrieval(Box::new(step))
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The second line of a lock file while a process uses the database.
 const IN_USE: &str = "in use\n";
-/// The most bytes of a lock file that are read.
+/// The maximum number of bytes to read from a lock file.
 const MAX_LOCK_FILE: u64 = 1024;
 
 /// The parts of a database that can be lost.
@@ -40,7 +40,7 @@ impl DatabaseLock {
     /// Opens the lock file of a database, creating it when it is missing.
     ///
     /// # Errors
-    /// When the file cannot be opened or read.
+    /// Fails when the file cannot be opened or read.
     pub fn open(database: &Path) -> io::Result<Self> {
         let (mut file, _) = open_private_file(&with_suffix(database, ".lock"))?;
         let is_alone = file.try_lock().is_ok();
@@ -58,12 +58,12 @@ impl DatabaseLock {
         })
     }
 
-    /// The path of the lock file.
+    /// Returns the path of the lock file.
     pub fn path(&self) -> PathBuf {
         with_suffix(&self.database, ".lock")
     }
 
-    /// The identity of the database that was last used at this path.
+    /// Returns the identity of the database that was last used at this path.
     pub fn identity(&self) -> Option<&str> {
         self.identity.as_deref()
     }
@@ -110,7 +110,7 @@ impl DatabaseLock {
     /// open, so that its log exists.
     ///
     /// # Errors
-    /// When the lock file cannot be written.
+    /// Fails when the lock file cannot be written.
     pub fn mark_in_use(&mut self, identity: &str) -> io::Result<()> {
         if self.is_alone {
             self.file.unlock()?;

@@ -50,7 +50,7 @@ pub async fn copy_runs(from: &Path, to: &Path) -> Result<(), Error> {
 /// requests may have been sent after the copy was taken.
 ///
 /// # Errors
-/// The database is damaged, was made by a newer version, or cannot be written.
+/// Fails when the database is damaged, was created by a newer version, or cannot be written.
 pub async fn restore_runs(path: &Path, clock: &dyn Clock) -> Result<RestoredRuns, Error> {
     let store = RunStore::open(&ExecutorDatabase::File(path.to_owned()), Durability::Full).await?;
     check_rows(&mut connect(path).await?).await?;
@@ -83,8 +83,8 @@ async fn connect(path: &Path) -> Result<SqliteConnection, Error> {
     options.connect().await.map_err(to_store_error(WHAT))
 }
 
-/// Checks the pages of the database, that no run has lost its journal, and every document that runs use
-/// against its checksum.
+/// Checks the pages of the database, the journal of every run, and the checksum of every document that runs
+/// use.
 async fn check_rows(connection: &mut SqliteConnection) -> Result<(), Error> {
     let said: String = sqlx::query_scalar("PRAGMA integrity_check(1)")
         .fetch_one(&mut *connection)

@@ -8,7 +8,7 @@ use uuid::{Builder, Uuid};
 
 /// The source of recorded times.
 pub trait Clock: Debug + Send + Sync {
-    /// The time now. Durations in events are differences of these, at least zero.
+    /// Returns the current time. Durations in events are differences of such times, and at least zero.
     fn now(&self) -> Timestamp;
 }
 
@@ -18,7 +18,7 @@ pub trait RandomSource: Debug + Send + Sync {
     fn random_bytes(&self) -> [u8; 16];
 }
 
-/// A new run's id: `UUIDv7` (RFC 9562, 5.7), so that ids sort by time.
+/// Creates the id of a new run: `UUIDv7` (RFC 9562, 5.7), so that ids sort by time.
 pub(crate) fn new_run_id(clock: &Arc<dyn Clock>, ids: &Arc<dyn RandomSource>) -> Uuid {
     let milliseconds = u64::try_from(clock.now().as_millisecond()).unwrap_or(0);
     let mut random = [0; 10];
@@ -33,13 +33,13 @@ pub(crate) fn execution_id(run: Uuid, step: &str) -> Uuid {
     Uuid::new_v5(&run, format!("{step}#0").as_bytes())
 }
 
-/// The id of the request that a redirect led to, by the number of the redirect from 1. Zero is the
-/// request of the step itself.
+/// Returns the id of the request after a redirect. Redirects are numbered from 1; zero is the request of
+/// the step itself.
 pub(crate) fn redirect_id(run: Uuid, step: &str, redirect: u32) -> Uuid {
     Uuid::new_v5(&run, format!("{step}#{redirect}").as_bytes())
 }
 
-/// Milliseconds between two times; zero when the clock went back.
+/// Returns the milliseconds between two times; zero when the clock went back.
 pub(crate) fn milliseconds_between(start: Timestamp, end: Timestamp) -> u64 {
     u64::try_from(end.as_millisecond() - start.as_millisecond()).unwrap_or(0)
 }

@@ -29,19 +29,19 @@ pub struct Config {
     pub durability: Durability,
     /// The registry that capabilities come from.
     pub registry: Url,
-    /// The token of the scope `service` that outcomes are reported with. Documents are read with it
-    /// where the registry asks for a token, and without any where it does not.
+    /// The token of the scope `service` for reports of outcomes. The executor also reads documents with it
+    /// if the registry requires a token, and without a token otherwise.
     pub registry_token: Option<Secret>,
     /// The guardians to ask before and after every tool step.
     pub guardian: GuardianSettings,
     /// The replacement address for connections to a host: scheme, host and port.
     pub upstreams: BTreeMap<Domain, Url>,
-    /// Private, loopback and link-local targets that may be reached all the same: an IP address
-    /// or a network such as `127.0.0.0/8`.
+    /// Private, loopback and link-local targets that the executor may reach anyway: an IP address or a
+    /// network such as `127.0.0.0/8`.
     pub allowed_addresses: Vec<String>,
     /// The reaction to a response that does not match the declaration of its operation.
     pub response_validation: ResponseValidation,
-    /// The bounds of a run.
+    /// The limits of a run.
     pub limits: Limits,
     /// Limits of single tenants, which replace the limits for all tenants. The key is the name that the
     /// tokens of the tenant belong to.
@@ -50,7 +50,7 @@ pub struct Config {
     pub hosts: HostLimitSet,
     /// The source of the key for stored credentials.
     pub secret_key: SecretKeySource,
-    /// The certificates that this executor shows to hosts (mutual TLS).
+    /// The certificates that this executor presents to hosts (mutual TLS).
     pub client_certificates: BTreeMap<Domain, ClientCertificate>,
     /// The token with full access to runs; without it, no request needs a token.
     pub token: Option<Secret>,
@@ -91,10 +91,10 @@ impl Config {
 /// The database in which an executor keeps runs, credentials and remembered values.
 #[derive(Debug, Clone)]
 pub enum ExecutorDatabase {
-    /// An SQLite file; made when it is missing, as are its folders.
+    /// An SQLite file. The executor creates the file and its folders when they are missing.
     File(PathBuf),
-    /// The `postgres:` or `postgresql:` URL of a database, which has to be there and which several
-    /// executors can share. It is never shown, as it may have a password.
+    /// The `postgres:` or `postgresql:` URL of an existing database, which several executors can share. It
+    /// is never shown, because it may contain a password.
     Postgres(Secret),
 }
 
@@ -103,7 +103,7 @@ impl ExecutorDatabase {
     /// after `sqlite:`.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] for a URL of another kind.
+    /// Returns [`ErrorKind::Configuration`] for a URL of another kind.
     pub fn parse(address: &str) -> Result<Self, Error> {
         let path = match address.split_once(':') {
             Some(("postgres" | "postgresql", _)) => {
@@ -127,7 +127,7 @@ pub struct TelemetryConfig {
     /// The receiver of spans, by OTLP over HTTP in protobuf; without it, the executor sends no spans. The
     /// spans of a run are sent when it ends. The full address, such as `http://127.0.0.1:4318/v1/traces`.
     pub spans: Option<OtlpExport>,
-    /// The file that security events are written to; none without it.
+    /// The file for security events; without it, the executor writes no such file.
     pub ocsf_file: Option<OcsfFile>,
     /// The receiver of security events as JSON arrays; without it, the executor sends no events.
     pub ocsf_endpoint: Option<OtlpExport>,
@@ -143,7 +143,7 @@ pub struct TelemetryConfig {
 }
 
 impl Default for TelemetryConfig {
-    /// Nothing is exported, and no service learns of a trace.
+    /// Creates settings that export nothing and add no trace headers to requests to services.
     fn default() -> Self {
         Self {
             spans: None,
@@ -159,9 +159,9 @@ impl Default for TelemetryConfig {
 /// A receiver of telemetry over HTTP.
 #[derive(Debug, Clone)]
 pub struct OtlpExport {
-    /// Its whole address.
+    /// The full URL.
     pub endpoint: Url,
-    /// Headers that it wants, such as a key.
+    /// The headers that it requires, such as a key.
     pub headers: Vec<(String, Secret)>,
 }
 
@@ -188,7 +188,7 @@ impl OcsfFile {
 /// The source of the key for stored credentials.
 #[derive(Debug, Clone)]
 pub enum SecretKeySource {
-    /// 32 bytes in base64.
+    /// The key itself: 32 bytes in base64.
     Given(Secret),
     /// A file with such a key, which only its owner can read. The executor creates it when it first needs
     /// the key.
@@ -200,10 +200,9 @@ pub enum SecretKeySource {
 pub struct ClientCertificate {
     /// The certificate with its chain of issuers.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
-    /// The authorities that the host's own certificate is checked by, instead of those that the
-    /// system trusts.
+    /// The authorities for checking the certificate of the host, instead of those that the system trusts.
     pub authorities: Option<PathBuf>,
 }
 
@@ -213,7 +212,7 @@ pub struct ClientCertificate {
 pub enum ResponseValidation {
     /// Responses are not checked.
     Off,
-    /// The run says so, and goes on.
+    /// The run records a warning and continues.
     #[default]
     Warn,
     /// The step fails.
@@ -223,16 +222,15 @@ pub enum ResponseValidation {
 /// The durability of written events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Each commit is on the disk before a run goes on (`synchronous=FULL`): it survives a power
-    /// cut.
+    /// Each commit is on the disk before the run continues (`synchronous=FULL`): it survives a power cut.
     #[default]
     Full,
-    /// Each commit is with the operating system (`synchronous=NORMAL`): it survives a crash of the
-    /// process, but the last ones may be lost in a power cut.
+    /// Each commit is written to the operating system (`synchronous=NORMAL`): it survives a crash of the
+    /// process, but a power cut may lose the last commits.
     Normal,
-    /// Runs are kept in memory, and a step does not wait for its events to be written: for
-    /// measuring, and for runs that may be lost. Nothing is left of them when the process ends;
-    /// credentials and remembered values stay in the file.
+    /// Runs are stored only in memory, and a step does not wait until its events are written. This is for
+    /// measurements, and for runs that may be lost: they are gone when the process ends. Credentials and
+    /// remembered values are still stored in the file.
     Memory,
 }
 
@@ -242,7 +240,7 @@ pub struct HostLimitSet {
     /// The limits of every host that is not in `by_host`. For a host that is an upstream of the
     /// configuration, they have no rate: its service belongs to the operator.
     pub default: HostLimits,
-    /// Hosts with limits of their own.
+    /// The hosts with different limits.
     pub by_host: BTreeMap<Domain, HostLimits>,
 }
 
@@ -250,7 +248,7 @@ pub struct HostLimitSet {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HostLimits {
-    /// Requests under way at the same time; more wait for their turn.
+    /// The maximum number of concurrent requests; further requests wait for their turn.
     pub max_concurrency: NonZeroU32,
     /// The maximum number of requests per second; faster requests wait. Without it, the rate is not
     /// limited.
@@ -283,9 +281,9 @@ impl Default for HostLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TenantLimits {
-    /// Runs under way at the same time, in the place of `max-tenant-runs`.
+    /// The maximum number of concurrent runs, instead of `max-tenant-runs`.
     pub max_runs: Option<NonZeroU32>,
-    /// Runs that wait for room, in the place of `max-tenant-queued`.
+    /// The maximum number of waiting runs, instead of `max-tenant-queued`.
     pub max_queued: Option<u32>,
 }
 
@@ -293,12 +291,12 @@ pub struct TenantLimits {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
-    /// Runs under way at the same time; more wait for room.
+    /// The maximum number of concurrent runs; further runs wait.
     pub max_runs: usize,
     /// The maximum number of concurrent runs of one tenant, at all executors of a database; further runs
     /// wait. Without it, only the total number of runs is limited.
     pub max_tenant_runs: Option<NonZeroU32>,
-    /// Runs of one tenant that wait for room; more are refused.
+    /// The maximum number of waiting runs of one tenant; further runs are refused.
     pub max_tenant_queued: u32,
     /// The maximum number of task and capability steps of one run, including the steps of its dependencies
     /// and every iteration.
@@ -308,24 +306,25 @@ pub struct Limits {
     /// The maximum size of the bodies of one run's requests and responses, in bytes; counted from zero when
     /// the run is resumed.
     pub max_traffic_bytes: usize,
-    /// Events of one run; when there are so many, no further step begins.
+    /// The maximum number of events of one run; then no further step begins.
     pub max_events: u64,
-    /// Documents of one run.
+    /// The maximum number of documents of one run.
     pub max_documents: usize,
     /// The maximum number of plans that can still be run; further plans have no token.
     pub max_plans: usize,
     /// The maximum number of such plans of one principal.
     pub max_tenant_plans: usize,
-    /// Values that are remembered, of all principals together; more are refused.
+    /// The maximum number of remembered values of all principals together; further values are refused.
     pub max_values: u32,
-    /// Values that are remembered for one principal, in all sessions and without one.
+    /// The maximum number of remembered values of one principal, with and without a session.
     pub max_tenant_values: u32,
-    /// Steps that the guardian is asked about for one preview of a plan.
+    /// The maximum number of steps in one preview of a plan that the guardian is asked about.
     pub max_previews: usize,
     /// The maximum time of one run; counted from zero when it is resumed.
     #[serde(with = "span")]
     pub max_run_time: Duration,
-    /// Children of one parallel step, or iterations of one step, at the same time.
+    /// The maximum number of concurrent children of one parallel step, or concurrent iterations of one
+    /// step.
     pub max_parallel: usize,
     /// The lease of a run: the time for which it belongs to an executor that does not renew the lease.
     /// After that, another executor takes the run over.
@@ -343,7 +342,7 @@ pub struct Limits {
     /// The timeout for one request, with its full response.
     #[serde(with = "span")]
     pub request_timeout: Duration,
-    /// Size of a request to a service, in bytes.
+    /// The maximum size of a request to a service, in bytes.
     pub max_request_bytes: usize,
     /// The maximum size of a response of a service, in bytes.
     pub max_response_bytes: usize,
@@ -359,7 +358,7 @@ pub struct Limits {
     /// The time for which a value of a session is kept after it was set; `forever` for no end.
     #[serde(with = "span::option")]
     pub keep_session_values: Option<Duration>,
-    /// The longest pause between two attempts, whatever document and `Retry-After` say.
+    /// The maximum pause between two attempts, even if the document or `Retry-After` states a longer one.
     #[serde(with = "span")]
     pub max_pause: Duration,
     /// The timeout for one expensive evaluation of an expression on a response; with 0, each one fails.

@@ -18,13 +18,13 @@ use url::Url;
 
 use crate::error::{Error, ErrorKind};
 
-/// The credentials that there are.
+/// The credentials that are available.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AvailableCredentials {
     stored: BTreeMap<(Domain, String), CredentialInfo>,
-    /// Hosts that this executor has a client certificate for.
+    /// The hosts for which this executor has a client certificate.
     hosts_with_certificate: BTreeSet<Domain>,
-    /// The owners of capabilities, as far as grants to publishers make them matter.
+    /// The owners of capabilities, if grants to publishers make them relevant.
     owners: BTreeMap<CapabilityName, Vec<TokenSubject>>,
 }
 
@@ -80,7 +80,7 @@ impl AvailableCredentials {
         accesses.map(|access| access.user.capability.clone()).collect()
     }
 
-    /// The same, with the owners of a capability's name.
+    /// Adds the owners of a capability's name.
     pub(crate) fn add_owners(&mut self, capability: CapabilityName, owners: Vec<TokenSubject>) {
         self.owners.insert(capability, owners);
     }
@@ -96,7 +96,7 @@ impl AvailableCredentials {
 pub(crate) struct CredentialRequirement {
     /// The host, as credentials are stored for it.
     host: Domain,
-    /// The ways to be let in.
+    /// The alternative sets of credentials; the host accepts each of them.
     alternatives: Vec<Vec<SecurityRequirement>>,
     /// The token URLs, by the name of the scheme.
     token_urls: BTreeMap<String, TokenUrls>,
@@ -116,13 +116,13 @@ struct TokenUrls {
 /// The grant with which the executor requests a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GrantType {
-    /// With nothing but the client's own credentials (RFC 6749, section 4.4).
+    /// Only with the client's own credentials (RFC 6749, section 4.4).
     Client,
     /// With a refresh token (RFC 6749, section 6).
     Refresh,
 }
 
-/// Credentials that are not there.
+/// The missing credentials for a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MissingCredentials {
     host: Domain,
@@ -140,9 +140,9 @@ struct MissingCredential {
 enum RequiredCredential {
     Stored(CredentialKind, Option<KeyLocation>),
     Certificate,
-    /// A grant for this user: the credential itself is stored.
+    /// A grant for this user; the credential itself is stored.
     Grant(CredentialUser),
-    /// Nothing that this executor sends.
+    /// A requirement that this executor does not support.
     Unsupported(String),
 }
 
@@ -249,7 +249,7 @@ impl CredentialRequirement {
         wanted.credential_kinds().contains(&stored.kind).then_some(stored)
     }
 
-    /// The credentials that a request would go with, or lack, for a plan.
+    /// Returns the credentials that a request would use or lack, for a plan.
     pub(crate) fn plan_credentials(&self, held: &AvailableCredentials) -> Vec<PlannedCredential> {
         let entry = |scheme: &str, kind: &str, hint: Option<String>| PlannedCredential {
             host: self.host.to_string(),
@@ -318,7 +318,7 @@ impl MissingCredentials {
         }
     }
 
-    /// The error of a step or run that lacks them.
+    /// Creates the error of a step or run that lacks them.
     pub(crate) fn into_error(self) -> Error {
         let named: Vec<String> = self
             .missing
@@ -365,7 +365,7 @@ fn required_credential(wanted: &SecurityRequirement) -> RequiredCredential {
     }
 }
 
-/// The command that stores a credential. Names come from documents, so they are quoted.
+/// Returns the command that stores a credential. Names come from documents, so they are quoted.
 pub(crate) fn store_command(host: &Domain, scheme: &str, kind: CredentialKind) -> String {
     let kind = match kind {
         CredentialKind::ApiKey => "api-key",
@@ -376,7 +376,7 @@ pub(crate) fn store_command(host: &Domain, scheme: &str, kind: CredentialKind) -
     format!("a2s secrets set {host} {} --kind {kind}", ShellWord(scheme))
 }
 
-/// The command that stores a credential like this one in its place.
+/// Returns the command that replaces a credential with another one of the same form.
 pub(crate) fn replace_command(host: &Domain, scheme: &str, like: &Credential) -> String {
     let mut command = store_command(host, scheme, like.kind());
     if let Credential::Oauth2 { refresh_token, token_hosts, client_authentication, .. } = like {
@@ -393,7 +393,7 @@ pub(crate) fn replace_command(host: &Domain, scheme: &str, like: &Credential) ->
     command
 }
 
-/// A word as a POSIX shell takes it.
+/// A word in the syntax of a POSIX shell.
 struct ShellWord<'t>(&'t str);
 
 impl fmt::Display for ShellWord<'_> {
@@ -406,7 +406,7 @@ impl fmt::Display for ShellWord<'_> {
     }
 }
 
-/// A name as an error shows it.
+/// Returns a name as an error shows it.
 fn display_name(name: &str) -> String {
     a2s::to_single_line(name, 100)
 }
@@ -484,8 +484,8 @@ mod tests {
         let hint = chosen(&closed, &AvailableCredentials::default()).unwrap_err();
         assert_eq!(
             hint,
-            "Store it: `a2s secrets set api.example login --kind basic --user USER`. \
-             Store it: `a2s secrets set api.example token --kind bearer`."
+            "Store the credential: `a2s secrets set api.example login --kind basic --user USER`. \
+             Store the credential: `a2s secrets set api.example token --kind bearer`."
         );
         // A credential of another kind is none.
         let wrong = held(&[("login", CredentialKind::ApiKey), ("token", CredentialKind::ApiKey)]);
@@ -500,7 +500,7 @@ mod tests {
         );
         let never =
             chosen(&access(vec![vec![digest]]), &AvailableCredentials::default()).unwrap_err();
-        assert!(never.contains("HTTP digest is not sent"), "{never}");
+        assert!(never.contains("does not support HTTP digest"), "{never}");
     }
 
     #[test]

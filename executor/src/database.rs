@@ -18,14 +18,14 @@ use self::postgres::PostgresServer;
 use crate::config::ExecutorDatabase;
 use crate::error::{Error, ErrorKind};
 
-/// Connections to a database of either engine.
+/// The connections to a database of either engine.
 #[derive(Debug, Clone)]
 pub(crate) enum DatabasePool {
     Sqlite(SqlitePool),
     Postgres(PgPool),
 }
 
-/// The same query on a pool of either engine.
+/// Runs the same query on a pool of either engine.
 macro_rules! on {
     ($pool:expr, |$connections:ident| $query:expr) => {
         match $pool {
@@ -70,7 +70,7 @@ pub(crate) async fn open(database: &ExecutorDatabase) -> Result<DatabasePool, Er
     }
 }
 
-/// A schema with changes that this program does not know.
+/// Creates the error for a schema with changes that this program does not know.
 pub(crate) fn newer_schema_error() -> Error {
     let message = "a newer version of `a2s` has changed the schema of the run database";
     Error::new(ErrorKind::DatabaseNewer, message)
@@ -79,15 +79,15 @@ pub(crate) fn newer_schema_error() -> Error {
 /// The PostgreSQL error classes for connections, transactions that conflict with another, resources, an
 /// operator who stops or starts the server, a timeout that ends a statement, and the disk.
 const TRANSIENT_CLASSES: [&str; 5] = ["08", "40", "53", "57", "58"];
-/// The same in classes that are not passing: a server that only reads, as after a failover, the
-/// time-outs of idle transactions and sessions, and a lock that was not given in time.
+/// The same codes in other classes: a server that is read-only, as after a failover, the timeouts of idle
+/// transactions and sessions, and a lock that was not obtained in time.
 const TRANSIENT_STATES: [&str; 4] = ["25006", "25P03", "25P04", "55P03"];
 /// The SQLite results for a locked file, for memory, and for a disk that fails, is full, or is read-only:
 /// BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN and PROTOCOL.
 const TRANSIENT_RESULTS: [i32; 8] = [5, 6, 7, 8, 10, 13, 14, 15];
 
-/// Turns a failure into the error that callers get. The database's own words go to the log; there
-/// are no values in them.
+/// Converts a failure into the error for callers. The message of the database goes to the log; it does not
+/// contain values.
 pub(crate) fn to_store_error<E: std::error::Error + 'static>(
     what: &'static str,
 ) -> impl Fn(E) -> Error {

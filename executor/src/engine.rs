@@ -61,7 +61,7 @@ pub(crate) struct Engine<'r> {
     pub(crate) plan: &'r ExecutionPlan,
     /// The progress of the run when the walk began.
     pub(crate) progress: &'r RunProgress,
-    /// Requests that may have changed something, those before the walk included.
+    /// The number of requests that may have changed something, including those before the walk.
     pub(crate) effects: AtomicUsize,
     /// The limits for the whole run.
     pub(crate) budget: RunBudget,
@@ -73,9 +73,9 @@ pub(crate) struct Engine<'r> {
     pub(crate) transport: ServiceTransport<'r>,
     /// The clock.
     pub(crate) clock: &'r Arc<dyn Clock>,
-    /// Randomness, for the jitter of pauses.
+    /// The source of randomness for the jitter of pauses.
     pub(crate) ids: &'r Arc<dyn RandomSource>,
-    /// The tasks with their schemas, as far as they were needed.
+    /// The tasks with their schemas. Each one is added when it is first needed.
     pub(crate) contracts: ContractCache,
     /// The permits for expensive evaluations.
     pub(crate) evaluations: &'r EvaluationPool,
@@ -83,11 +83,12 @@ pub(crate) struct Engine<'r> {
     pub(crate) response_validation: ResponseValidation,
     /// The counters.
     pub(crate) metrics: &'r Metrics,
-    /// Children of one parallel step, or iterations of one step, at the same time.
+    /// The maximum number of concurrent children of one parallel step, or concurrent iterations of one
+    /// step.
     pub(crate) max_parallel: usize,
-    /// Size of a request to a service, in bytes.
+    /// The maximum size of a request to a service, in bytes.
     pub(crate) max_request_bytes: usize,
-    /// Size of an answer that is kept for replays, in bytes.
+    /// The maximum size of a response that is stored for replays, in bytes.
     pub(crate) keep_answer_bytes: usize,
 }
 
@@ -100,14 +101,14 @@ pub(crate) enum ServiceTransport<'r> {
     Canned(&'r dyn CannedResponses),
 }
 
-/// The way to the services.
+/// The transport to the services.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LiveTransport<'r> {
     /// The principal that the run belongs to.
     pub(crate) principal: &'r Principal,
     /// The gate that asks guardians.
     pub(crate) gate: &'r GuardianGate,
-    /// The way out.
+    /// The client for requests to services.
     pub(crate) outbound: &'r Arc<OutboundClient>,
     /// The policy for retries.
     pub(crate) retries: &'r RetrySchedule,
@@ -129,13 +130,13 @@ impl LiveTransport<'_> {
 /// The reason for which a walk stops.
 #[derive(Debug)]
 pub(crate) enum StepError {
-    /// A step failed, or was denied.
+    /// A step failed or was denied.
     Failed(RunError),
     /// The outcome of a request is not known, and repeating it is not safe.
     Waiting(RunError),
     /// The walk was cancelled.
     Cancelled(CancelReason),
-    /// Nothing can be recorded any more.
+    /// The journal can record nothing more.
     Broken(Error),
 }
 
@@ -143,10 +144,11 @@ pub(crate) enum StepError {
 type Outputs<'r> = Vec<(&'r OutputMapping, Value)>;
 
 impl<'r> Engine<'r> {
-    /// Walks the plan and gives its result.
+    /// Walks the plan and returns its result.
     ///
     /// # Errors
-    /// Why it stopped. The end of each step is recorded then; the end of the run is not.
+    /// Returns the reason why the walk stopped. The end of each step is recorded then; the end of the run
+    /// is not.
     pub(crate) async fn walk(
         &self,
         inputs: &Map<String, Value>,
@@ -155,7 +157,7 @@ impl<'r> Engine<'r> {
         self.run_unit(&self.plan.root, "", inputs, halt).await
     }
 
-    /// Runs a capability in a scope of its own.
+    /// Runs a capability in its own scope.
     async fn run_unit(
         &self,
         unit: &'r PlanUnit,
@@ -342,8 +344,8 @@ impl<'r> Engine<'r> {
         self.fail_attempt(path, error, None, None)
     }
 
-    /// A failure of a step, at an attempt and with the status of an answer, as far as there were any.
-    /// Free of secrets: a `catch` may send it to anybody.
+    /// Creates the failure of a step, with the attempt and the status of the response if there are any. It
+    /// does not contain secrets, because a `catch` may send it anywhere.
     fn fail_attempt(
         &self,
         path: &str,

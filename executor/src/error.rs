@@ -15,29 +15,28 @@ use jiff::Timestamp;
 pub enum ExitClass {
     /// The run failed, or the request was wrong.
     Failed,
-    /// A guardian refused.
+    /// A guardian denied it.
     Denied,
-    /// Registry, executor or guardian did not answer.
+    /// The registry, executor or guardian did not respond.
     Unreachable,
 }
 
 macro_rules! table {
     ($($(#[$note:meta])* $kind:ident = $id:literal, $status:literal, $blame:ident, $next:ident, $exit:ident, $title:literal, $remedy:literal;)*) => {
-        /// The kinds of errors. The table that makes them is the only place that knows codes,
-        /// statuses and blame.
+        /// The kinds of errors. Only the table that defines them contains their codes, statuses and blame.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum ErrorKind {
             $(#[doc = concat!($id, ": ", $title, ".")] $kind,)*
         }
 
-        /// Every code of this crate, in order: A2S300 to A2S399.
+        /// All codes of this crate, in order: A2S300 to A2S399.
         pub const CODES: &[ErrorCode] = &[$(ErrorCode { id: $id, title: $title, remedy: $remedy }),*];
 
         impl ErrorKind {
-            /// Every kind, in the order of the codes.
+            /// All kinds, in the order of their codes.
             pub const ALL: &[Self] = &[$(Self::$kind),*];
 
-            /// The HTTP status, where the error is the answer to a request.
+            /// Returns the HTTP status for an error that is the response to a request.
             #[must_use]
             pub fn status(self) -> u16 {
                 match self { $(Self::$kind => $status,)* }
@@ -78,7 +77,7 @@ table! {
     WrongState = "A2S309", 409, Caller, Nothing, Failed, "run is in another state", "Read the run. You can resume a run that waits, and delete a run that has ended.";
     // Finding the capability.
     RegistryUnreachable = "A2S310", 502, Executor, Repeat, Unreachable, "registry not reachable", "Start the registry, or correct its address.";
-    RegistryAnswer = "A2S311", 502, Executor, ChooseAnother, Failed, "response of the registry cannot be used", "See the registry's log; its version may not fit this executor.";
+    RegistryAnswer = "A2S311", 502, Executor, ChooseAnother, Failed, "response of the registry cannot be used", "See the registry's log; its version may not be compatible with this executor.";
     CapabilityNotFound = "A2S312", 404, Caller, ChangeRequest, Failed, "capability not found", "Correct the name and the version; `a2s search` finds published capabilities.";
     DigestMismatch = "A2S313", 409, Executor, ChooseAnother, Failed, "content without the expected checksum", "Do not run this version: the document was changed, or you meant another version. Check it with `a2s verify`.";
     DocumentRefused = "A2S314", 502, Capability, ChooseAnother, Failed, "document has errors", "Ask its author to publish a corrected version.";
@@ -107,7 +106,7 @@ table! {
     GuardianDeniedRequest = "A2S340", 403, Guardian, AskGuardian, Denied, "guardian denied the request", "The policy forbids this step; change the inputs, or ask the owner of the policy.";
     GuardianDeniedResult = "A2S341", 403, Guardian, AskGuardian, Denied, "guardian denied the result", "The executor sent the request, but the policy forbids the use of its result; ask the owner of the policy.";
     GuardianUnreachable = "A2S342", 503, Guardian, Repeat, Unreachable, "guardian without a usable response", "Start the guardian, or correct its address; without the guardian, the executor sends nothing.";
-    GuardianModification = "A2S343", 403, Guardian, AskGuardian, Denied, "guardian's modification cannot be used", "Correct the policy: the modified inputs do not fit the task.";
+    GuardianModification = "A2S343", 403, Guardian, AskGuardian, Denied, "guardian's modification cannot be used", "Correct the policy: the modified inputs do not match the task.";
     GuardianDeniedMemory = "A2S344", 403, Guardian, AskGuardian, Denied, "guardian denied a remembered value", "The policy forbids the run to use or remember this value; give the value as an input of the run, or ask the owner of the policy.";
     GuardianDeniedTrigger = "A2S345", 403, Guardian, AskGuardian, Denied, "guardian denied the event", "The policy forbids that this event starts a run; ask the owner of the policy.";
     ApprovalRequired = "A2S346", 403, Guardian, Approve, Denied, "step that requires the approval of a person", "Approve the step with `a2s guardian approve ID`, or reject it; the run then continues without further action. `a2s guardian approvals` lists the pending approvals.";
@@ -161,14 +160,14 @@ table! {
 }
 
 impl ErrorKind {
-    /// Code, title and remedy.
+    /// Returns the code, with its title and remedy.
     #[must_use]
     pub fn code(self) -> &'static ErrorCode {
         // Kinds and codes come from one table, in one order.
         &CODES[self as usize]
     }
 
-    /// The kind of a code, when it is one of this crate's.
+    /// Returns the kind of a code; `None` when the code does not belong to this crate.
     #[must_use]
     pub fn from_code(id: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.code().id == id)
@@ -190,7 +189,7 @@ impl ErrorKind {
         }
     }
 
-    /// The part of a run that it belongs to: codes are numbered by it.
+    /// Returns the part of a run that the error belongs to. Codes are numbered by these parts.
     #[must_use]
     pub fn class(self) -> FailureClass {
         let digits = self.code().id.strip_prefix("A2S3").unwrap_or_default();
@@ -227,7 +226,7 @@ impl ErrorKind {
     }
 }
 
-/// Something that went wrong, in words for a person.
+/// An error, with a message for a person.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -237,43 +236,43 @@ pub struct Error {
     pub message: String,
     /// The action that fixes it.
     pub hint: String,
-    /// The approval that would let the step go on; none but of [`ErrorKind::ApprovalRequired`].
+    /// The approval with which the step could continue. Only [`ErrorKind::ApprovalRequired`] has one.
     pub(crate) approval: Option<Box<RequestedApproval>>,
 }
 
-/// An approval that a guardian wants.
+/// An approval that a guardian requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestedApproval {
     /// The phase in which the guardian asked for it.
     pub(crate) phase: GuardianPhase,
     /// The guardian.
     pub(crate) guardian: String,
-    /// Its id, as the guardian calls it.
+    /// The id that the guardian gave it.
     pub(crate) id: String,
-    /// The end of the time for it, where the guardian names one.
+    /// The time at which it expires, if the guardian states one.
     pub(crate) expires_at: Option<Timestamp>,
 }
 
 impl Error {
-    /// An error with the remedy of its kind.
+    /// Creates an error with the remedy of its kind.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: kind.code().remedy.to_owned(), approval: None }
     }
 
-    /// The same with a more exact remedy.
+    /// Replaces the remedy with a more exact one.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: hint.into(), ..self }
     }
 
-    /// The same with the place in front of the message.
+    /// Adds the location in front of the message.
     #[must_use]
     pub fn with_context(self, place: impl std::fmt::Display) -> Self {
         Self { message: format!("{place}: {}", self.message), ..self }
     }
 
-    /// The error as a problem answer.
+    /// Converts the error to a problem response.
     #[must_use]
     pub fn to_problem(&self) -> Problem {
         let mut problem = Problem::new(self.kind.status(), self.kind.code(), self.message.clone());
@@ -281,7 +280,7 @@ impl Error {
         problem
     }
 
-    /// The error as something that a step goes on in spite of.
+    /// Converts the error to a warning of a step that continues.
     #[must_use]
     pub(crate) fn into_step_warning(self) -> StepWarning {
         StepWarning { code: self.kind.code().id.to_owned(), message: self.message }

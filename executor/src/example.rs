@@ -87,8 +87,8 @@ pub struct ExampleRunner {
 pub struct ExampleResult {
     /// The reasons for its failure; empty when it passed.
     pub failures: Vec<ExampleFailure>,
-    /// The steps that were answered with something made up, in order of their paths; one of a
-    /// `for_each` stands there once.
+    /// The paths of the steps that received a generated response, in order. A step of a `for_each` occurs
+    /// once.
     pub generated_steps: Vec<String>,
     /// Responses of the example that no step used.
     pub unused_answers: Vec<StepPath>,
@@ -101,9 +101,9 @@ pub struct ExampleResult {
 /// The reason for the failure of an example.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExampleFailure {
-    /// The run failed, or an answer of the example cannot be that of its operation.
+    /// The run failed, or a response of the example is not possible for its operation.
     Error(RunError),
-    /// The result is another one.
+    /// The result differs from the expected one.
     Output(Vec<OutputDifference>),
 }
 
@@ -112,7 +112,7 @@ impl ExampleRunner {
     /// `root` by digest, and perhaps more; `choose` selects the document for a dependency.
     ///
     /// # Errors
-    /// [`ErrorKind::DependencyRefused`] when a dependency is missing or does not fit, and
+    /// Returns [`ErrorKind::DependencyRefused`] when a dependency is missing or does not fit, and
     /// [`ErrorKind::BudgetExceeded`] when the plan is too large.
     pub fn new(
         root: &Arc<Document>,

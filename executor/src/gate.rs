@@ -45,11 +45,11 @@ pub(crate) use guardian_request::{executor_agent, tool_id};
 pub(crate) use pre_run::PreRun;
 use sent::describe_request;
 
-/// The most characters of a guardian's words that are kept.
+/// The maximum number of characters of a guardian's message that are stored.
 const MAX_WORDS: usize = 1_000;
-/// The most characters of the name of a policy.
+/// The maximum number of characters in the name of a policy.
 const MAX_POLICY: usize = 200;
-/// The most reason codes that are kept.
+/// The maximum number of reason codes that are stored.
 const MAX_REASONS: usize = 16;
 
 /// Returns true when a guardian has denied something that an approval would allow.
@@ -68,15 +68,15 @@ pub(crate) fn is_failed_closed(decision: &DecisionRecord) -> bool {
 pub(crate) struct Permitted<T>(T);
 
 impl<T> Permitted<T> {
-    /// The value, without the mark.
+    /// Returns the value without the mark of the permission.
     pub(crate) fn into_inner(self) -> T {
         self.0
     }
 }
 
 impl Permitted<PreparedRequest> {
-    /// The same request with all that it means written out, for a service that asks for that: the
-    /// guardian was asked about the task and its inputs, which it does not change.
+    /// Returns the same request with its complete body, for a service that asks for it. The guardian was
+    /// asked about the task and its inputs, and these do not change.
     pub(crate) fn with_full_body(&self) -> Option<Self> {
         self.0.with_full_body().map(Self)
     }
@@ -93,9 +93,9 @@ impl<T> Deref for Permitted<T> {
 /// The step for which a guardian is asked.
 #[derive(Clone, Copy)]
 pub(crate) struct GuardedStep<'a> {
-    /// The principal that the run belongs to: the user, in the guardian's words.
+    /// The principal that the run belongs to; the guardian calls it the user.
     pub(crate) principal: &'a Principal,
-    /// The run: the turn, in the guardian's words.
+    /// The run; the guardian calls it the turn.
     pub(crate) run: Uuid,
     /// The session.
     pub(crate) session: &'a str,
@@ -122,9 +122,9 @@ pub(crate) struct GuardedStep<'a> {
 /// The inputs of a task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GuardedInputs<'a> {
-    /// As they are sent.
+    /// The inputs as they are sent.
     pub(crate) actual: &'a IndexMap<InputLocation, Value>,
-    /// As a guardian sees them: the same places, without secrets.
+    /// The inputs as a guardian sees them: the same locations, without secrets.
     pub(crate) masked: &'a IndexMap<InputLocation, Value>,
 }
 
@@ -166,14 +166,14 @@ impl HookPhase {
     const MCP_INBOUND: Self = Self { hook: GuardianHook::Mcp, phase: GuardianPhase::McpInbound };
 }
 
-/// The same as [`GateVerdict`], before anything is permitted.
+/// A [`GateVerdict`] before the permission.
 struct RawVerdict<T> {
     decisions: Vec<DecisionRecord>,
     verdict: Result<T, Error>,
 }
 
 impl<T> RawVerdict<T> {
-    /// The same with what another question has made of it, which comes after those so far.
+    /// Adds the verdict on another question: its decisions follow the earlier ones, and its result counts.
     fn then<U>(self, next: RawVerdict<U>) -> RawVerdict<U> {
         let Self { mut decisions, .. } = self;
         decisions.extend(next.decisions);
@@ -185,7 +185,7 @@ impl<T> RawVerdict<T> {
     }
 }
 
-/// The inputs as guardians have left them so far.
+/// Returns the inputs after the changes of the guardians so far.
 fn current_inputs<'i>(
     made: Option<&'i [IndexMap<InputLocation, Value>; 2]>,
     inputs: GuardedInputs<'i>,
@@ -196,14 +196,14 @@ fn current_inputs<'i>(
     }
 }
 
-/// The method, and the address without its query.
+/// Returns the method, and the address without its query.
 fn target_of(request: &PreparedRequest) -> (http::Method, url::Url) {
     let mut url = request.url().clone();
     url.set_query(None);
     (request.method().clone(), url)
 }
 
-/// The way to the guardians, if there are any.
+/// The gate that asks the guardians, if there are any.
 #[derive(Debug, Clone)]
 pub(crate) struct GuardianGate {
     guardians: Option<Arc<PerThread<GuardianChain>>>,
@@ -213,11 +213,10 @@ pub(crate) struct GuardianGate {
 }
 
 impl GuardianGate {
-    /// A gate with the guardians of the configuration. Nothing is sent yet.
+    /// Creates a gate with the guardians of the configuration. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] when one of them cannot be asked as is
-    /// wanted.
+    /// Returns [`ErrorKind::Configuration`] when one of them cannot be asked as configured.
     pub(crate) fn new(
         guardian: &GuardianSettings,
         metrics: Metrics,
@@ -379,9 +378,9 @@ impl GuardianGate {
         join_all(pings).await.into_iter().flatten().collect()
     }
 
-    /// Asks whether the result of a task may be used (`steps/toolCallResult`). A failure of the
-    /// service is reported too; it stays an error, whatever a guardian says, but a guardian may
-    /// change its words. The result is taken when it may be used, and stays as it was when it may not.
+    /// Asks whether the result of a task may be used (`steps/toolCallResult`). The guardians also receive a
+    /// failure of the service. It stays an error, whatever they decide, but they may change its message.
+    /// The value is moved out of `result` when it may be used; otherwise `result` does not change.
     pub(crate) async fn ask_result(
         &self,
         asker: &GuardedStep<'_>,
@@ -391,8 +390,8 @@ impl GuardianGate {
         self.judge_result(asker, task, result, AskReason::Send, |_| Ok(())).await.permit()
     }
 
-    /// Asks the same about outputs that a person sets in place of a result. `check` says why outputs
-    /// that a guardian wants instead cannot be used.
+    /// Asks the same about outputs that a person sets instead of a result. A guardian may require other
+    /// outputs; `check` returns the reason when these cannot be used.
     pub(crate) async fn ask_outputs(
         &self,
         asker: &GuardedStep<'_>,
@@ -486,7 +485,7 @@ impl GuardianGate {
         RawVerdict { decisions: vec![decision], verdict: result }
     }
 
-    /// An id for one message, so that its answer is known by it.
+    /// Creates the id of one message, which identifies its response.
     fn new_message_id(&self) -> String {
         Builder::from_random_bytes(self.ids.random_bytes()).into_uuid().to_string()
     }

@@ -39,15 +39,15 @@ use crate::error::{Error, ErrorKind};
 use crate::run::RunFilter;
 use crate::telemetry::read_headers;
 
-/// The largest body of a request.
+/// The maximum size of the body of a request, in bytes.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// The longest idempotency key.
+/// The maximum number of characters in an idempotency key.
 const MAX_IDEMPOTENCY_KEY: usize = 255;
 /// Runs on a page, when the request has no limit.
 const DEFAULT_PAGE: usize = 20;
-/// The most runs on a page.
+/// The maximum number of runs on a page.
 const MAX_PAGE: usize = 100;
-/// Keeps proxies from closing a stream in which nothing happens.
+/// The interval of messages that keep proxies from closing an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 #[derive(OpenApi)]
@@ -68,7 +68,7 @@ impl Modify for BearerSecurity {
     }
 }
 
-/// The routes under `/v1`.
+/// Creates the routes under `/v1`.
 pub(crate) fn router(app: App) -> Router {
     let guard = |routes: OpenApiRouter<App>, scope| {
         let layer = middleware::from_fn_with_state((app.clone(), scope), require_scope);
@@ -162,7 +162,7 @@ async fn start_execution(
     start_run(app, caller, request, None, key, &headers).await
 }
 
-/// Starts a run, because of an event when there is one.
+/// Starts a run, for an event if there is one.
 async fn start_run(
     app: App,
     caller: Caller,
@@ -197,7 +197,7 @@ struct ListQuery {
 
 /// List runs, newest first, without their steps
 ///
-/// Those of the caller; with `admin` those of all principals.
+/// The list contains the runs of the caller; with the scope `admin`, those of all principals.
 #[utoipa::path(
     get, path = "/v1/executions", tag = "executor", security(("token" = [])),
     params(
@@ -242,9 +242,9 @@ async fn get_execution(
     app.runs().show(read_id(&id)?, &caller).await.map(Json)
 }
 
-/// Forget a run that is over
+/// Delete a run that has ended
 ///
-/// Its events go, and its idempotency key may be used again.
+/// Its events are deleted, and its idempotency key may be used again.
 #[utoipa::path(
     delete, path = "/v1/executions/{id}", tag = "executor", security(("token" = [])),
     params(("id" = Uuid, Path, description = "The run")),
@@ -265,9 +265,9 @@ async fn delete_execution(
 /// Follow the events of a run
 ///
 /// Server-sent events: `id` is the number of the event, `event` its type, `data` the event as JSON. With
-/// `Last-OcsfEvent-ID` the stream continues after that event, without gaps and without repeating any. It
-/// ends when the run has ended or waits for a person. Status 204 means that the run is in such a state and
-/// that no events are left.
+/// the header Last-Event-ID, the stream continues after that event, without gaps and without repetitions.
+/// It ends when the run has ended or waits for a person. Status 204 means that the run is in such a state
+/// and that no events are left.
 #[utoipa::path(
     get, path = "/v1/executions/{id}/events", tag = "executor", security(("token" = [])),
     params(
@@ -415,7 +415,7 @@ async fn create_plan(
     app.runs().plan(&request, &caller.principal()).await.map(Json)
 }
 
-/// List the hosts that requests were sent to, and how they are treated
+/// List the hosts that requests were sent to, with their state
 #[utoipa::path(
     get, path = "/v1/hosts", tag = "executor", security(("token" = [])),
     responses((status = 200, description = "The hosts, by name", body = HostList)),

@@ -29,16 +29,15 @@ use wait_point::WaitPoint;
 /// Version of the format of events.
 pub(crate) const EVENT_VERSION: u8 = 1;
 
-/// Writes the events of one run.
+/// The writer of the events of one run.
 #[derive(Debug)]
 pub(crate) struct Journal {
     run: Uuid,
     clock: Arc<dyn Clock>,
     /// The values that no event may reveal.
     secrets: Arc<RunSecrets>,
-    /// The lock is held while an event is numbered and sent, so that events reach the store in the
-    /// order of their numbers, whichever branch of a parallel step they come from; it is never held
-    /// while anything is awaited.
+    /// The lock is held while an event is numbered and sent, so that events reach the store in the order of
+    /// their numbers, from all branches of a parallel step. It is never held across an await.
     sink: Mutex<JournalTarget>,
     committed: Arc<watch::Sender<u64>>,
 }
@@ -62,7 +61,7 @@ enum JournalTarget {
 }
 
 impl JournalTarget {
-    /// The number of the last event.
+    /// Returns the number of the last event.
     fn last(&self) -> u64 {
         match self {
             Self::Database { state, .. } => state.last(),
@@ -77,7 +76,7 @@ impl Journal {
         Self::new(run, JournalTarget::Memory(Vec::new()), clock, secrets)
     }
 
-    /// Goes on with the journal of a run that has come to `state` and was given to this executor.
+    /// Continues the journal of a run that has the given state and was assigned to this executor.
     pub(crate) fn resume(
         state: RunState,
         (lease, run_lease): (LeaseTerms, Arc<RunLease>),
@@ -102,7 +101,7 @@ impl Journal {
         Self { run, clock, secrets, sink: Mutex::new(sink), committed }
     }
 
-    /// The events of a journal that is a list.
+    /// Returns the events of an in-memory journal.
     pub(crate) fn into_events(self) -> Vec<RunEvent> {
         match self.sink.into_inner().unwrap_or_else(PoisonError::into_inner) {
             JournalTarget::Database { .. } => Vec::new(),
@@ -110,7 +109,7 @@ impl Journal {
         }
     }
 
-    /// The number of the last event.
+    /// Returns the number of the last event.
     pub(crate) fn last(&self) -> u64 {
         self.lock().last()
     }
@@ -124,8 +123,8 @@ impl Journal {
         }
     }
 
-    /// Takes over the wait points of steps that were sealed before, by the numbers of their events: each goes
-    /// when its step ends.
+    /// Takes over the wait points of steps that were sealed before, by the numbers of their events. Each
+    /// one is deleted when its step ends.
     pub(crate) fn adopt_wait_points(&self, sealed: BTreeMap<String, u64>) {
         if let JournalTarget::Database { wait_points, .. } = &mut *self.lock() {
             *wait_points = sealed;
@@ -137,8 +136,8 @@ impl Journal {
         self.committed.subscribe()
     }
 
-    /// Records what happened, in order, without waiting for the disk. The next
-    /// [`commit`](Self::commit) waits for it too.
+    /// Records an event, in order, without waiting for the disk. The next [`commit`](Self::commit) waits
+    /// for it too.
     pub(crate) fn append(&self, mut kind: EventKind) {
         self.secrets.mask_event(&mut kind);
         let mut sink = self.lock();
@@ -240,7 +239,8 @@ fn take_obsolete(wait_points: &mut BTreeMap<String, u64>, kind: &EventKind) -> O
     }
 }
 
-/// Nothing panics while it holds one of these locks; if it did, what they guard would still be whole.
+/// Locks a mutex. Nothing panics while it holds one of these locks; even then, the guarded data would be
+/// complete.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -78,6 +78,10 @@ mod database;
 mod engine;
 mod error;
 mod example;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+#[path = "../fuzz/checks/mod.rs"]
+pub mod fuzzing;
 mod gate;
 mod http;
 mod journal;

@@ -14,16 +14,16 @@ use crate::request::{self, TaskContract};
 pub struct RequestBench(TaskContract);
 
 impl RequestBench {
-    /// Reads nothing yet: the schemas are compiled by the first request.
+    /// Creates a bench for a task. The first request compiles the schemas.
     #[must_use]
     pub fn of(task: Arc<Task>) -> Self {
         Self(TaskContract::new(task))
     }
 
-    /// Makes a request and holds its values to their schemas; gives the length of its address.
+    /// Creates a request, checks its values against their schemas, and returns the length of its address.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Fails when the request cannot be created.
     pub fn make(&self, inputs: &IndexMap<InputLocation, Value>) -> Result<usize, Error> {
         let request = request::prepare(&self.0, inputs).map_err(Error::from)?;
         Ok(request.url().as_str().len())

@@ -16,8 +16,8 @@ use crate::config::GuardianHook;
 const FAILED: &str = "failed";
 const SENT: &str = "sent";
 
-/// The counters of one executor. Labels take few values: never names of capabilities or hosts,
-/// which callers choose. Guardians are few, and the operator names them.
+/// The counters of one executor. Labels have few values: never names of capabilities or hosts, which
+/// callers choose. Names of guardians are allowed, because guardians are few and the operator names them.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     runs: Family<StatusLabel, Counter>,
@@ -185,18 +185,18 @@ impl Metrics {
         }
     }
 
-    /// So many runs wait for a person.
+    /// Sets the number of runs that wait for a person.
     pub(crate) fn set_waiting_runs(&self, count: u64) {
         self.waiting.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Alarms, as their receiver takes them.
+    /// Returns the counters for the delivery of alarms.
     pub(crate) fn alarm_counters(&self) -> DeliveryCounters {
         let count = |status| self.alarms.get_or_create(&StatusLabel { status }).clone();
         DeliveryCounters { accepted: count(SENT), dropped: count("dropped") }
     }
 
-    /// A run began or went on here.
+    /// Counts a run that began or continued here.
     pub(crate) fn run_began(&self, resumed: bool) {
         self.live.inc();
         if resumed {
@@ -204,17 +204,17 @@ impl Metrics {
         }
     }
 
-    /// A run has to wait for room.
+    /// Counts a run that has to wait for a slot.
     pub(crate) fn run_queued(&self) {
         self.queued.inc();
     }
 
-    /// A run is not under way here any more.
+    /// Removes a run from the count of runs under way here.
     pub(crate) fn run_left(&self) {
         self.live.dec();
     }
 
-    /// A run ended, or began to wait.
+    /// Counts a run that ended or began to wait.
     pub(crate) fn run_ended(&self, status: RunStatus, milliseconds: u64) {
         self.runs.get_or_create(&StatusLabel { status: status.as_str() }).inc();
         if status.is_final() {
@@ -222,13 +222,13 @@ impl Metrics {
         }
     }
 
-    /// A step ended.
+    /// Records the end of a step.
     pub(crate) fn step_ended(&self, kind: &'static str, outcome: &'static str, milliseconds: u64) {
         self.steps.get_or_create(&StepLabel { kind, outcome }).inc();
         self.step_seconds.get_or_create(&KindLabel { kind }).observe(seconds(milliseconds));
     }
 
-    /// A service answered, or not.
+    /// Counts a request with the status of its response, or without a response.
     pub(crate) fn request_ended(&self, status: Option<u16>) {
         let status = match status.map(|status| status / 100) {
             Some(1) => "1xx",
@@ -241,7 +241,7 @@ impl Metrics {
         self.requests.get_or_create(&StatusLabel { status }).inc();
     }
 
-    /// A request waits for its turn.
+    /// Counts a request that waits for its turn.
     pub(crate) fn waited(&self, reason: WaitReason) {
         self.waits.get_or_create(&ReasonLabel { reason: reason.as_str() }).inc();
     }
@@ -257,25 +257,25 @@ impl Metrics {
         self.decisions.get_or_create(&label).inc();
     }
 
-    /// A guardian gave no usable answer.
+    /// Counts a guardian that gave no usable response.
     pub(crate) fn guardian_failed(&self, hook: GuardianHook, guardian: &str, reason: &'static str) {
         let label = FailureLabel { hook: hook.as_str(), guardian: guardian.to_owned(), reason };
         self.guardian_failures.get_or_create(&label).inc();
     }
 
-    /// An outcome was reported, or could not be.
+    /// Counts an outcome that was reported or could not be reported.
     pub(crate) fn reported(&self, success: bool) {
         let status = if success { SENT } else { FAILED };
         self.reports.get_or_create(&StatusLabel { status }).inc();
     }
 
-    /// Spans of traces, as their receiver takes them.
+    /// Returns the counters for the delivery of spans.
     pub(crate) fn span_counters(&self) -> DeliveryCounters {
         let count = |status| self.spans.get_or_create(&StatusLabel { status }).clone();
         DeliveryCounters { accepted: count("exported"), dropped: count("dropped") }
     }
 
-    /// Security events, as `sink` takes them.
+    /// Returns the counters for the delivery of security events to `sink`.
     pub(crate) fn security_event_counters(&self, sink: &'static str) -> DeliveryCounters {
         let count =
             |status| self.security_events.get_or_create(&SinkLabel { sink, status }).clone();

@@ -19,7 +19,7 @@ mod client;
 mod credentials;
 mod host_limiter;
 mod mcp_session;
-mod redirect;
+pub(crate) mod redirect;
 mod resolve;
 mod retry;
 mod send_error;
@@ -62,27 +62,27 @@ use send_error::{blocked_target, explain, innermost};
 use token::TokenCache;
 pub(crate) use token::TokenFetch;
 
-/// The most redirects after the first request of an attempt.
+/// The maximum number of redirects after the first request of an attempt.
 pub(crate) const MAX_REDIRECTS: u32 = 5;
 
 /// The response to one request.
 #[derive(Debug, Clone)]
 pub(crate) enum ServiceReply {
-    /// The answer to the step.
+    /// The response for the step.
     Response(RawResponse),
-    /// Another request is asked for. The body of the response is not read.
+    /// A redirect to another request. The body of the response is not read.
     Redirect(RawResponse, Box<RedirectTarget>),
 }
 
 impl ServiceReply {
-    /// Status and headers, and the body of an answer.
+    /// Returns the status and headers, and the body if it is not a redirect.
     pub(crate) fn response(&self) -> &RawResponse {
         match self {
             Self::Response(response) | Self::Redirect(response, _) => response,
         }
     }
 
-    /// The answer to a request that must not be redirected.
+    /// Returns the response to a request that must not be redirected.
     fn into_response(self, url: &Url) -> Result<RawResponse, SendError> {
         match self {
             Self::Response(response) => Ok(response),
@@ -96,7 +96,7 @@ impl ServiceReply {
 
 /// Records an additional request of a step before it is sent, so that a crash does not hide it.
 pub(crate) trait AnnounceRequest: Sync {
-    /// Returns once the record cannot be lost any more.
+    /// Records the request, and returns when the record can no longer be lost.
     fn announce<'a>(
         &'a self,
         purpose: RequestPurpose,
@@ -104,14 +104,14 @@ pub(crate) trait AnnounceRequest: Sync {
     ) -> BoxFuture<'a, Result<(), Error>>;
 }
 
-/// Sends permitted requests.
+/// The client that sends permitted requests.
 #[derive(Debug)]
 pub(crate) struct OutboundClient {
-    /// For the hosts of documents: names resolve to allowed addresses only.
+    /// The client for the hosts of documents: names resolve only to allowed addresses.
     guarded: PerThread<reqwest::Client>,
-    /// For upstreams, which the configuration names; none when there are none.
+    /// The client for upstreams, which the configuration names; `None` without upstreams.
     configured: Option<PerThread<reqwest::Client>>,
-    /// For hosts that are shown a certificate.
+    /// The clients for hosts to which the executor presents a certificate.
     certified: BTreeMap<Domain, PerThread<reqwest::Client>>,
     vault: Arc<Vault>,
     registry: Arc<RegistryClient>,
@@ -128,12 +128,12 @@ pub(crate) struct OutboundClient {
 }
 
 impl OutboundClient {
-    /// A way out with the limits, upstreams and allowed addresses of the configuration. Nothing is
+    /// Creates a client with the limits, upstreams and allowed addresses of the configuration. Nothing is
     /// sent yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] when an allowed address or an upstream cannot be read, or TLS has no
-    /// roots to trust, or a client certificate cannot be used.
+    /// Returns [`ErrorKind::Configuration`] when an allowed address or an upstream cannot be read, when TLS
+    /// has no roots to trust, or when a client certificate cannot be used.
     pub(crate) fn new(
         config: &Config,
         vault: Arc<Vault>,
@@ -316,7 +316,7 @@ impl OutboundClient {
         self.upstreams.iter().find(|(domain, _)| domain.covers(url)).map(|(_, base)| base)
     }
 
-    /// Sends one request, and reads the answer or the next request that it asks for.
+    /// Sends one request, and reads the response or the redirect to the next request.
     async fn send_and_read(
         &self,
         request: &PreparedRequest,
@@ -355,7 +355,7 @@ impl OutboundClient {
         Ok(ServiceReply::Response(RawResponse { status, headers, body, redirects: 0 }))
     }
 
-    /// The client and the address for a connection to the host of `url`.
+    /// Returns the client and the address for a connection to the host of `url`.
     fn select_client(&self, url: &Url) -> Result<(&reqwest::Client, Url), SendError> {
         let certified = self.certified.iter().find(|(domain, _)| domain.covers(url));
         let certified = certified.map(|(_, client)| client);

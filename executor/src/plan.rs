@@ -26,10 +26,10 @@ pub(crate) use credentials::PlanCredentials;
 use plan_analysis::{SecretVariables, analyze_unit};
 pub(crate) use preview_steps::PreviewableStep;
 
-/// The longest chain of capabilities that use one another; publishing holds to the same.
+/// The maximum length of a chain of capabilities that use one another; publishing has the same limit.
 const MAX_DEPENDENCY_DEPTH: usize = 8;
 
-/// A capability with all that it uses, ready to be walked.
+/// A capability with all capabilities that it uses, ready to run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExecutionPlan {
     /// The capability that runs.
@@ -50,7 +50,7 @@ pub(crate) struct PlanUnit {
     /// The inputs: its own, and the needs of the capabilities that it uses, unless its steps map or set
     /// them.
     pub(crate) inputs: BTreeMap<String, PlanInput>,
-    /// The variables that are kept secret.
+    /// The variables with secret values.
     pub(crate) sensitive: SecretVariables,
     /// The number of task and capability steps, including those of used capabilities, once for each use.
     steps: usize,
@@ -68,10 +68,10 @@ pub(crate) struct PlanInput {
 }
 
 impl ExecutionPlan {
-    /// The plan of the library's root.
+    /// Creates the plan of the library's root.
     ///
     /// # Errors
-    /// When a dependency does not fit, or there are more than `max_steps` steps.
+    /// Fails when a dependency does not fit, or when there are more than `max_steps` steps.
     pub(crate) fn new(library: &RunDocuments, max_steps: usize) -> Result<Self, Error> {
         let mut builder = PlanBuilder { library, made: BTreeMap::new(), chain: Vec::new() };
         let root = builder.build(library.root)?;
@@ -91,12 +91,12 @@ impl ExecutionPlan {
         Ok(Self { root, dependencies })
     }
 
-    /// Inputs that are needed and not given.
+    /// Returns the required inputs that are not given.
     pub(crate) fn missing_inputs(&self, inputs: &Map<String, Value>) -> Vec<String> {
         self.root.missing_inputs(inputs)
     }
 
-    /// Refuses inputs that are not taken or do not fit, and the lack of those that are needed.
+    /// Refuses unknown inputs, values that do not fit, and missing required inputs.
     pub(crate) fn check_inputs(&self, inputs: &Map<String, Value>) -> Result<(), Error> {
         self.check_given(inputs)?;
         let missing = self.missing_inputs(inputs);
@@ -115,7 +115,7 @@ impl ExecutionPlan {
         )))
     }
 
-    /// Refuses inputs that are not taken, and values that do not fit.
+    /// Refuses unknown inputs, and values that do not fit.
     pub(crate) fn check_given(&self, inputs: &Map<String, Value>) -> Result<(), Error> {
         let unknown: Vec<_> =
             inputs.keys().filter(|name| !self.root.inputs.contains_key(*name)).collect();
@@ -137,7 +137,8 @@ impl ExecutionPlan {
         })
     }
 
-    /// The step of a path, which may be that of an iteration, and the capability that it stands in.
+    /// Returns the step at a path, which may be the path of an iteration, and the capability that contains
+    /// it.
     pub(crate) fn find_step(&self, path: &str) -> Option<(&PlanUnit, &Step)> {
         let mut places = vec![self.root.top_steps()];
         let mut segments = path.split('/').peekable();
@@ -153,8 +154,9 @@ impl ExecutionPlan {
         }
     }
 
-    /// The way to a task step as the paths of a run have it, with the blocks that `way` leaves out;
-    /// none when it leads to no task step, or an iteration where there are none.
+    /// Returns the full path to a task step, in the form of a run, with the blocks that `way` leaves out.
+    /// Returns `None` when the path does not lead to a task step, or names an iteration of a step without
+    /// iterations.
     pub(crate) fn full_path(&self, way: &StepPath) -> Option<Vec<StepPathSegment>> {
         let mut places = vec![self.root.top_steps()];
         let mut whole = Vec::new();
@@ -177,7 +179,7 @@ impl ExecutionPlan {
         found.is_some_and(|step| matches!(step.action, StepAction::Task { .. })).then_some(whole)
     }
 
-    /// The addresses that tasks of the plan go to, one for each host.
+    /// Returns the addresses of the tasks of the plan, one for each host.
     pub(crate) fn hosts(&self) -> BTreeMap<String, Url> {
         let mut hosts = BTreeMap::new();
         for unit in self.units() {
@@ -229,7 +231,7 @@ impl ExecutionPlan {
         })
     }
 
-    /// Every capability of the plan, once.
+    /// Returns every capability of the plan, once.
     fn units(&self) -> Vec<&PlanUnit> {
         let mut waiting = vec![&self.root];
         let mut seen = BTreeSet::new();
@@ -245,13 +247,13 @@ impl ExecutionPlan {
 }
 
 impl PlanUnit {
-    /// Inputs that are needed and not given.
+    /// Returns the required inputs that are not given.
     pub(crate) fn missing_inputs(&self, inputs: &Map<String, Value>) -> Vec<String> {
         let needed = self.inputs.iter().filter(|(_, input)| input.required).map(|(name, _)| name);
         needed.filter(|name| !inputs.contains_key(*name)).cloned().collect()
     }
 
-    /// Refuses values that do not fit the parameters that they are for.
+    /// Refuses values that do not fit their parameters.
     pub(crate) fn check_types(&self, inputs: &Map<String, Value>) -> Result<(), Error> {
         let refused = inputs
             .iter()
@@ -264,7 +266,7 @@ impl PlanUnit {
         Err(Error::new(ErrorKind::WrongInput, message))
     }
 
-    /// Its own steps at the top.
+    /// Returns its steps at the top level.
     fn top_steps(&self) -> (&Self, Vec<&Step>) {
         (self, self.document.capability().execution.children())
     }
@@ -279,7 +281,7 @@ impl PlanUnit {
         places
     }
 
-    /// Inputs with the defaults of those that are not given.
+    /// Returns the inputs with the defaults of those that are not given.
     pub(crate) fn with_defaults(&self, inputs: &Map<String, Value>) -> Map<String, Value> {
         let mut complete = inputs.clone();
         for parameter in &self.document.capability().parameters {
@@ -314,8 +316,8 @@ impl PlanUnit {
         Ok(shown.collect())
     }
 
-    /// Needs of `child` that the step does not map: they are read from the variables of this
-    /// capability by the same name.
+    /// Returns the required inputs of `child` that the step does not map. They are read from the variables
+    /// of this capability with the same name.
     pub(crate) fn unmapped_inputs<'c>(
         child: &'c Self,
         mapped: impl Fn(&str) -> bool + 'c,
@@ -341,7 +343,7 @@ impl PlanInput {
     }
 }
 
-/// The path of a step: the ids of the steps around it and its own.
+/// Returns the path of a step: the ids of the enclosing steps and its own.
 pub(crate) fn join_path(path: &str, id: &str) -> String {
     if path.is_empty() { id.to_owned() } else { format!("{path}/{id}") }
 }
@@ -349,7 +351,7 @@ pub(crate) fn join_path(path: &str, id: &str) -> String {
 struct PlanBuilder<'l> {
     library: &'l RunDocuments,
     made: BTreeMap<Digest, Arc<PlanUnit>>,
-    /// The capabilities that are being made, outermost first.
+    /// The capabilities that are being built, outermost first.
     chain: Vec<CapabilityName>,
 }
 
@@ -445,7 +447,7 @@ fn check_compatibility(
     }
 }
 
-/// The host of an address, with its port when it is not that of the scheme.
+/// Returns the host of an address, with its port when it is not that of the scheme.
 fn host_of(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {

@@ -23,11 +23,11 @@ use url::Url;
 use crate::control_plane;
 use crate::error::{Error, ErrorKind};
 
-/// The largest list of versions that is read.
+/// The maximum size of a list of versions, in bytes.
 const MAX_LIST_BYTES: usize = 4 << 20;
-/// The largest document (design of the language: 1 MiB).
+/// The maximum size of a document, in bytes (design of the language: 1 MiB).
 const MAX_DOCUMENT_BYTES: usize = 1 << 20;
-/// Compiled documents that are kept.
+/// The maximum number of compiled documents in the cache.
 const MAX_COMPILED: usize = 256;
 /// The timeout for one response of the registry.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,11 +35,11 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The documents of one run.
 #[derive(Debug, Clone)]
 pub(crate) struct RunDocuments {
-    /// The one that runs.
+    /// The document that runs.
     pub(crate) root: Digest,
-    /// It and all that it uses, directly or not.
+    /// The root and all documents that it uses, directly or not.
     pub(crate) documents: BTreeMap<Digest, Arc<Document>>,
-    /// The same, as they were sent.
+    /// The same documents, as the registry sent them.
     pub(crate) sources: BTreeMap<Digest, Vec<u8>>,
     /// The document that each dependency of each document resolves to.
     pub(crate) resolved: ResolvedDependencies,
@@ -50,7 +50,7 @@ pub(crate) struct RunDocuments {
 }
 
 impl RunDocuments {
-    /// The pins of all documents, as they state them.
+    /// Returns the pins of all documents, as the documents state them.
     pub(crate) fn pins(&self) -> Vec<CapabilityRef> {
         let pin = |(checksum, document): (&Digest, &Arc<Document>)| {
             let capability = document.capability();
@@ -74,7 +74,7 @@ pub(crate) struct ResolveRequest<'a> {
     pub(crate) name: &'a CapabilityName,
     /// A version or range.
     pub(crate) version: Option<&'a str>,
-    /// The digest that it must have.
+    /// The digest that the document must have.
     pub(crate) digest: Option<Digest>,
     /// The only contents that its dependencies may have.
     pub(crate) lock: Option<&'a [CapabilityRef]>,
@@ -90,9 +90,9 @@ impl<'a> From<&'a PlanRequest> for ResolveRequest<'a> {
 /// The result of sending a report.
 #[derive(Debug)]
 pub(crate) enum ReportResult {
-    /// It counts.
+    /// The report counts.
     Taken,
-    /// It never will: the version is gone, or the registry knows it by another digest.
+    /// The report will never count: the version is gone, or the registry has another digest for it.
     Refused(Error),
 }
 
@@ -104,17 +104,16 @@ pub(crate) struct RegistryClient {
     /// Set when the registry has asked for a token to read documents.
     needs_read_token: AtomicBool,
     http: reqwest::Client,
-    /// Documents by the digest of their bytes as sent: the same bytes need not be compiled twice.
-    /// Nothing is saved by knowing a version's digest: its bytes are fetched for every run, so that
-    /// a change in the registry is seen.
+    /// The compiled documents, by the digest of their bytes as sent: the same bytes are compiled only once.
+    /// The bytes of a version are fetched for every run, so that a change in the registry is noticed.
     compiled: Mutex<IndexMap<Digest, Arc<Document>>>,
 }
 
 impl RegistryClient {
-    /// A client of the registry at `base`.
+    /// Creates a client of the registry at `base`.
     ///
     /// # Errors
-    /// When the address is no HTTP address.
+    /// Fails when the address is not an HTTP address.
     pub(crate) fn new(base: &Url, token: Option<Secret>) -> Result<Self, Error> {
         let unusable =
             |why: String| Error::new(ErrorKind::Configuration, format!("registry `{base}`: {why}"));
@@ -228,7 +227,7 @@ impl RegistryClient {
         notices
     }
 
-    /// The published version that a dependency means.
+    /// Returns the published version that a dependency refers to.
     async fn find_version(
         &self,
         dependency: &Dependency,
@@ -295,10 +294,10 @@ impl RegistryClient {
         Ok(listed.get(name).map_or(&[], Vec::as_slice))
     }
 
-    /// The owners of a capability's name; none when the registry does not know it.
+    /// Returns the owners of a capability's name; an empty list when the registry does not know it.
     ///
     /// # Errors
-    /// When the registry does not answer, or not as it should.
+    /// Fails when the registry does not respond, or does not respond as expected.
     pub(crate) async fn list_owners(
         &self,
         name: &CapabilityName,
@@ -319,7 +318,7 @@ impl RegistryClient {
         Ok(answer.owners)
     }
 
-    /// Gets a document and checks that it is what `pin` says.
+    /// Fetches a document and checks that it matches `pin`.
     async fn fetch(&self, pin: &CapabilityRef) -> Result<(Arc<Document>, Vec<u8>), Error> {
         let CapabilityRef { name, version, checksum } = pin;
         let address = self.address(&["v1", "capabilities", name.as_str(), &version.to_string()]);
@@ -348,7 +347,7 @@ impl RegistryClient {
         Ok((document, source))
     }
 
-    /// Compiles a document, or finds that these bytes were compiled before.
+    /// Compiles a document, or returns the result of an earlier compilation of the same bytes.
     pub(crate) async fn open(
         &self,
         source: &[u8],
@@ -376,7 +375,8 @@ impl RegistryClient {
         Ok(document)
     }
 
-    /// Nothing panics while it holds this lock; if it did, a part of a cache would be left.
+    /// Locks the cache. Nothing panics while it holds this lock; even then, only a part of the cache would
+    /// be lost.
     fn lock_compiled(&self) -> MutexGuard<'_, IndexMap<Digest, Arc<Document>>> {
         self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -441,7 +441,7 @@ impl RegistryClient {
         Error::new(ErrorKind::RegistryUnreachable, format!("the registry at {}: {why}", self.base))
     }
 
-    /// An answer that is no success, in the registry's words when it has any.
+    /// Converts an error response, with the message of the registry if there is one.
     async fn to_rejection(&self, response: Response) -> Error {
         let status = response.status();
         let body = self.read(response, MAX_LIST_BYTES).await.unwrap_or_default();
@@ -468,7 +468,7 @@ const CHECKSUM_MISMATCH: &str = "A2S031";
 /// The registry's code for a stored document that was changed outside the registry.
 const DOCUMENT_DAMAGED: &str = "A2S222";
 
-/// The version that is wanted, of all there are.
+/// Returns the requested version from all available versions.
 fn choose_version<'v>(
     wanted: ResolveRequest<'_>,
     versions: &'v [CapabilitySummary],
@@ -527,7 +527,7 @@ fn to_ref(CapabilitySummary { name, version, checksum, .. }: &CapabilitySummary)
     CapabilityRef { name: name.clone(), version: version.clone(), checksum: *checksum }
 }
 
-/// A lock that cannot be used.
+/// Creates the error for a lock that cannot be used.
 fn lock_error(error: &lock::Error) -> Error {
     Error::new(ErrorKind::LockRefused, format!("the lock cannot be used: {error}"))
 }
@@ -569,8 +569,8 @@ fn mismatch(CapabilityRef { name, version, checksum }: &CapabilityRef, but: &str
     )
 }
 
-/// A dependency that cannot be found or used is a fault of the capability that has it; a registry
-/// that does not answer is not.
+/// Creates the error of a dependency. A dependency that cannot be found or used is a fault of the
+/// capability that declares it; a registry that does not respond is not.
 fn dependency_error(parent: &CapabilityRef, error: Error) -> Error {
     let kind = match error.kind {
         ErrorKind::CapabilityNotFound => ErrorKind::DependencyRefused,
@@ -580,7 +580,7 @@ fn dependency_error(parent: &CapabilityRef, error: Error) -> Error {
         .with_context(format_args!("dependency of `{}` {}", parent.name, parent.version))
 }
 
-/// The digest in a weak or strong entity tag.
+/// Returns the digest in a weak or strong entity tag.
 fn parse_etag(text: &str) -> Option<Digest> {
     text.trim().trim_start_matches("W/").trim_matches('"').parse().ok()
 }

@@ -13,7 +13,7 @@ use crate::request::authority;
 
 /// The most hosts in a report.
 const MAX_HOSTS: usize = 64;
-/// Hexadecimal digits of a name: 128 bits.
+/// The number of hexadecimal digits of a name: 128 bits.
 const NAME_LENGTH: usize = 32;
 
 /// The identity of this executor towards a registry.
@@ -79,7 +79,7 @@ pub(crate) fn health_of_used_hosts(events: &[RunEvent], known: Vec<HostHealth>) 
     known.into_iter().filter(|host| asked.contains(&host.host)).take(MAX_HOSTS).collect()
 }
 
-/// An address without its path and what follows that.
+/// Returns an address without its path and everything after it.
 fn origin_of(url: &str) -> &str {
     let host = url.find("://").map_or(0, |at| at + 3);
     let end = url[host..].find(['/', '?', '#']).map_or(url.len(), |at| host + at);
@@ -184,7 +184,7 @@ mod tests {
         ] {
             check(ErrorKind::StatusError, Some(status), blame, FailureClass::Service);
         }
-        // Of an response that cannot be read the status says nothing.
+        // Of an answer that cannot be read the status says nothing.
         check(ErrorKind::NotJson, Some(200), FaultAttribution::Service, FailureClass::Service);
     }
 

@@ -61,17 +61,17 @@ use worker_threads::WorkerPool;
 
 /// The interval at which a run on another executor is checked.
 const POLL: Duration = Duration::from_secs(1);
-/// The shortest lease: in less, a busy machine loses its runs to others.
+/// The minimum lease: with a shorter one, a busy machine loses its runs to others.
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 /// The least time to send waiting spans and security events when an executor stops.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
-/// The most streams of events at the same time. Every caller has a principal: an executor without
-/// tokens takes all for its owner.
+/// The maximum number of event streams at the same time. Every caller has a principal: an executor without
+/// tokens treats all callers as its owner.
 const STREAM_LIMITS: StreamLimits = StreamLimits { total: 512, principal: 128, anonymous: 0 };
-/// Events that are read at a time.
+/// The number of events that are read at a time.
 const PAGE: usize = 256;
 
-/// All runs of one executor.
+/// The service for all runs of one executor.
 #[derive(Debug)]
 pub(crate) struct RunService {
     config: Config,
@@ -100,9 +100,10 @@ pub(crate) struct RunService {
     followers: StreamQuota,
     /// The threads that drive runs.
     workers: WorkerPool,
-    /// Their tasks, and those that keep leases and report. Dropping the executor aborts them.
+    /// The tasks of runs, and the tasks that renew leases and send reports. Dropping the executor aborts
+    /// them.
     tasks: Mutex<JoinSet<()>>,
-    /// One place for each run that may be driven at the same time.
+    /// The slots, one for each run that may be driven at the same time.
     slots: Arc<RunSlots>,
     closing: AtomicBool,
     /// Notifies that a run of another executor may have ended.
@@ -111,9 +112,9 @@ pub(crate) struct RunService {
     tenant_caps: Arc<TenantCaps>,
     /// The watchers of runs that are not driven here yet.
     watchers: Arc<RunWatchers>,
-    /// The runs that wait for an approval, and when their guardians are asked again.
+    /// The runs that wait for an approval, with the time of the next question to their guardians.
     approval_schedule: ApprovalSchedule,
-    /// This executor, in leases.
+    /// The id of this executor in leases.
     owner: Uuid,
 }
 
@@ -374,7 +375,8 @@ impl RunService {
     /// # Errors
     /// [`ErrorKind::LeaseLost`] when an executor drives it by now.
     async fn end_undriven(&self, events: &[RunEvent]) -> Result<Run, Error> {
-        let no_beginning = || Error::new(ErrorKind::Internal, "a run has no beginning");
+        let no_beginning =
+            || Error::new(ErrorKind::Internal, "the journal of the run has no first event");
         let state = RunState::from_events(events).ok_or_else(no_beginning)?;
         let (run, started_at) = (state.id(), state.to_run().started_at);
         let row = self.store.read_run(run).await?.ok_or_else(|| not_found(run))?;

@@ -17,15 +17,15 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct VariableScope<'p> {
     initial: Arc<Map<String, Value>>,
-    /// The variables that were set since, each as a whole.
+    /// The variables that were set since then, each with its complete value.
     own: Map<String, Value>,
-    /// Optional parameters without a value. They read as null, and are left out of inputs.
+    /// Optional parameters without a value. Their value is null, and inputs leave them out.
     absent: BTreeSet<String>,
     written: Vec<&'p OutputMapping>,
 }
 
 impl<'p> VariableScope<'p> {
-    /// The variables on entry to `capability`: those that it declares, then its inputs. Optional
+    /// Creates the variables on entry to `capability`: those that it declares, then its inputs. Optional
     /// parameters that were not given are absent.
     pub(crate) fn from_capability(capability: &Capability, inputs: &Map<String, Value>) -> Self {
         let mut variables = Map::new();
@@ -44,15 +44,15 @@ impl<'p> VariableScope<'p> {
         Self { initial: Arc::new(variables), own: Map::new(), absent, written: Vec::new() }
     }
 
-    /// The value of a variable.
+    /// Returns the value of a variable.
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.own.get(name).or_else(|| self.initial.get(name))
     }
 
-    /// The value of a template; nothing when it is exactly an absent parameter.
+    /// Returns the value of a template; `None` when the template is exactly an absent parameter.
     ///
     /// # Errors
-    /// The first reference that leads nowhere.
+    /// Returns the first reference that cannot be resolved.
     pub(crate) fn render_optional(
         &self,
         template: &Template,
@@ -60,10 +60,10 @@ impl<'p> VariableScope<'p> {
         template.render_present(self)
     }
 
-    /// The same, where nothing is null.
+    /// Returns the value of a template; an absent parameter becomes null.
     ///
     /// # Errors
-    /// The first reference that leads nowhere.
+    /// Returns the first reference that cannot be resolved.
     pub(crate) fn render_required(&self, template: &Template) -> Result<Value, MissingReference> {
         template.render(self)
     }
@@ -76,14 +76,14 @@ impl<'p> VariableScope<'p> {
         condition.evaluate(self)
     }
 
-    /// The variables that a condition refers to.
+    /// Returns the variables that a condition refers to.
     pub(crate) fn variables_of(&self, condition: &Condition) -> Map<String, Value> {
         let names = condition.references().iter().map(VariableReference::variable);
         let values = names.filter_map(|name| Some((name.to_owned(), self.get(name)?.clone())));
         values.collect()
     }
 
-    /// The least size in bytes that a template comes to: a template may name one value many times.
+    /// Returns the minimum size of a template's value, in bytes: a template may name one value many times.
     pub(crate) fn estimate_size(&self, template: &Template) -> usize {
         let sizes = template.references().into_iter();
         let sizes = sizes.map(|reference| reference.resolve(self).map_or(0, size_of));
@@ -101,8 +101,8 @@ impl<'p> VariableScope<'p> {
         self.written.push(output);
     }
 
-    /// Sets a variable that is known in this scope alone: the item of an iteration, or the error
-    /// that a `catch` is about.
+    /// Sets a variable that is known only in this scope: the item of an iteration, or the error for a
+    /// `catch`.
     pub(crate) fn set_local(&mut self, name: &str, value: Value) {
         self.own.insert(name.to_owned(), value);
     }
@@ -129,8 +129,8 @@ impl<'p> VariableScope<'p> {
         self.view()
     }
 
-    /// The same as [`snapshot`](Self::snapshot), of a scope in which nothing was set since it was
-    /// made or another snapshot was taken.
+    /// Returns a [`snapshot`](Self::snapshot) of a scope in which nothing was set since its creation or its
+    /// last snapshot.
     pub(crate) fn view(&self) -> Self {
         let entry = Arc::clone(&self.initial);
         Self {
@@ -141,7 +141,7 @@ impl<'p> VariableScope<'p> {
         }
     }
 
-    /// Sets here what outputs have set in a snapshot.
+    /// Sets here the variables that outputs have set in a snapshot.
     pub(crate) fn merge(&mut self, other: &Self) {
         for &output in &other.written {
             // A missing value was replaced by a later output.
@@ -151,8 +151,7 @@ impl<'p> VariableScope<'p> {
         }
     }
 
-    /// The value of the path that `output` sets, if this scope, and not one around it, has set it or
-    /// a part of it.
+    /// Returns the value of the path that `output` sets, if this scope itself has set it or a part of it.
     pub(crate) fn find_written(&self, output: &OutputMapping) -> Option<&Value> {
         let is_set = self.written.iter().any(|written| {
             written.name.starts_with(&output.name) || output.name.starts_with(&written.name)
@@ -160,8 +159,8 @@ impl<'p> VariableScope<'p> {
         self.find(output).filter(|_| is_set)
     }
 
-    /// The result of a capability without `output`: every variable that a step of it may set and
-    /// that has a value now.
+    /// Returns the result of a capability without `output`: every variable that one of its steps may set
+    /// and that has a value now.
     pub(crate) fn to_result(&self, capability: &Capability) -> Value {
         let mut result = Map::new();
         capability.for_each_step(|step| {
@@ -174,7 +173,7 @@ impl<'p> VariableScope<'p> {
         Value::Object(result)
     }
 
-    /// The value of the path that `output` sets.
+    /// Returns the value of the path that `output` sets.
     fn find(&self, output: &OutputMapping) -> Option<&Value> {
         let (variable, members) = output.name.split_first()?;
         members.iter().try_fold(self.get(variable)?, |value, member| value.get(member))
@@ -191,7 +190,7 @@ impl VariableSource for VariableScope<'_> {
     }
 }
 
-/// The least size of a value as JSON, in bytes: marks are not counted.
+/// Returns the minimum size of a value as JSON, in bytes: quotation marks are not counted.
 pub(crate) fn size_of(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 4,

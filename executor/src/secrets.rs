@@ -26,9 +26,9 @@ mod text_encodings;
 
 pub(crate) use credential_masking::ADDRESS;
 
-/// The fewest characters that a value is found again by.
+/// The minimum number of characters of a value that can be recognized again.
 const MIN_CHARS: usize = 4;
-/// The most that the secret values of one run may come to, in bytes.
+/// The maximum total size of the secret values of one run, in bytes.
 const MAX_BYTES: usize = 64 << 10;
 
 /// The secret values of one run. They are held in memory, and stored sealed with its events until it is
@@ -41,7 +41,7 @@ pub(crate) struct RunSecrets {
 /// The secrets learned since they were last taken.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct NewSecrets {
-    /// The key of digests, the first time that there is anything.
+    /// The key of digests; set when the first secret is learned.
     key: Option<[u8; 16]>,
     /// Secret texts.
     texts: BTreeSet<String>,
@@ -63,11 +63,11 @@ struct SecretIndex {
     new_secrets: NewSecrets,
     /// True when there is any secret, including one that is too short to be recognized.
     has_any: bool,
-    /// Credentials, in the spellings in which answers may have them.
+    /// The credentials, in the spellings that responses may contain.
     credentials: BTreeSet<String>,
     credential_bytes: usize,
     credential_finder: Option<AhoCorasick>,
-    /// Finds everything.
+    /// The finder for all secret texts.
     finder: Option<AhoCorasick>,
 }
 
@@ -83,10 +83,10 @@ impl RunSecrets {
         Self { index: RwLock::new(SecretIndex { key, ..SecretIndex::default() }) }
     }
 
-    /// From now on `value` is secret.
+    /// Treats `value` as a secret from now on.
     ///
     /// # Errors
-    /// [`ErrorKind::BudgetExceeded`] when there is more to be kept than can be looked for.
+    /// Returns [`ErrorKind::BudgetExceeded`] when there are more secrets than can be searched for.
     pub(crate) fn learn(&self, value: &Value) -> Result<(), Error> {
         let mut texts = BTreeSet::new();
         collect_texts(value, &mut texts);
@@ -113,7 +113,7 @@ impl RunSecrets {
     /// Adds the secrets that another process has learned.
     ///
     /// # Errors
-    /// [`ErrorKind::BudgetExceeded`] when there are more secrets than can be searched for.
+    /// Returns [`ErrorKind::BudgetExceeded`] when there are more secrets than can be searched for.
     pub(crate) fn restore_secrets(&self, news: NewSecrets) -> Result<(), Error> {
         let NewSecrets { key, mut texts } = news;
         let mut known = self.write();
@@ -140,7 +140,7 @@ impl RunSecrets {
         !known.has_any && known.credentials.is_empty()
     }
 
-    /// `text` without secrets.
+    /// Returns `text` without secrets.
     pub(crate) fn mask_text(&self, text: &str) -> String {
         let known = self.read();
         known
@@ -149,7 +149,7 @@ impl RunSecrets {
             .map_or_else(|| text.to_owned(), |f| text_encodings::replace_found(f, text))
     }
 
-    /// `value` without secrets: in its texts, in the names of members, and numbers that are one.
+    /// Returns `value` without secrets: in its texts, in the names of members, and as numbers.
     pub(crate) fn mask(&self, value: &Value) -> Value {
         let known = self.read();
         match &known.finder {
@@ -158,8 +158,8 @@ impl RunSecrets {
         }
     }
 
-    /// An answer as an error may quote it: without signs that no quotation shows, which could stand
-    /// in the middle of a secret.
+    /// Returns a response as an error may quote it: without characters that a quotation does not show,
+    /// because they could occur in the middle of a secret.
     pub(crate) fn mask_response(&self, response: &RawResponse) -> RawResponse {
         let mask = |bytes: &[u8]| {
             let text: String =
@@ -175,7 +175,7 @@ impl RunSecrets {
         masked
     }
 
-    /// An error without secrets.
+    /// Returns an error without secrets.
     pub(crate) fn mask_error(&self, error: Error) -> Error {
         if self.is_empty() {
             return error;
@@ -187,7 +187,7 @@ impl RunSecrets {
         }
     }
 
-    /// An event without secrets. Names, ids, paths of steps and digests stay as they are.
+    /// Masks the secrets in an event. Names, ids, paths of steps and digests do not change.
     pub(crate) fn mask_event(&self, event: &mut EventKind) {
         if self.is_empty() {
             return;
@@ -261,7 +261,7 @@ impl RunSecrets {
         members.values_mut().for_each(|value| *value = self.mask(value));
     }
 
-    /// A decision without secrets.
+    /// Masks the secrets in a decision.
     pub(crate) fn mask_decision(&self, decision: &mut DecisionRecord) {
         decision.message = self.mask_text(&decision.message).into();
         decision.reason_codes.iter_mut().for_each(|code| *code = self.mask_text(code));
@@ -279,7 +279,7 @@ impl RunSecrets {
 }
 
 impl SecretIndex {
-    /// Looks for these texts, too.
+    /// Adds these texts to the search.
     fn learn(&mut self, texts: BTreeSet<String>) -> Result<(), Error> {
         if texts.is_empty() {
             return Ok(());
@@ -322,7 +322,7 @@ fn build(texts: &BTreeSet<String>) -> Result<AhoCorasick, Error> {
     })
 }
 
-/// `value` without what `finder` finds, and without numbers that are one of `texts`.
+/// Returns `value` without everything that `finder` finds, and without numbers that are one of `texts`.
 fn mask_with(finder: &AhoCorasick, texts: &BTreeSet<String>, value: &Value) -> Value {
     match value {
         Value::Null | Value::Bool(_) => value.clone(),

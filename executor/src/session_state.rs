@@ -19,21 +19,21 @@ use crate::database::{DatabasePool, on, to_store_error};
 use crate::error::{Error, ErrorKind};
 use a2s::to_single_line;
 
-/// As errors call it.
+/// The name of the stored data in errors.
 const WHAT: &str = "the remembered values";
-/// The longest name.
+/// The maximum length of a name, in bytes.
 const MAX_NAME: usize = 100;
-/// The longest name of a session.
+/// The maximum length of the name of a session, in bytes.
 pub(crate) const MAX_SESSION: usize = 200;
-/// The largest value, in bytes of JSON.
+/// The maximum size of a value, in bytes of JSON.
 const MAX_VALUE: usize = 64 << 10;
-/// The most values of one holder.
+/// The maximum number of values of one holder.
 const MAX_ENTRIES: i64 = 1_000;
-/// The session, in the guardian's words, of values for the runs of all principals.
+/// The session of values for the runs of all principals, as guardians see it.
 const SHARED_SESSION: &str = "urn:a2s:everybody";
 
-/// Sets a value of a holder by its name, to a text and at a time, unless the holder, its principal or
-/// the table has so many. A value that is there already is replaced however many there are.
+/// Sets a value of a holder, by name. Does nothing when the holder, its principal or the table has the
+/// maximum number of values; an existing value is replaced in any case.
 const SET: &str = "INSERT INTO state (tenant, session, name, value, updated_at)
      SELECT $1, $2, $3, $4, $5
      WHERE EXISTS (SELECT 1 FROM state WHERE tenant = $1 AND session = $2 AND name = $3)
@@ -57,7 +57,7 @@ impl StateQuotas {
     }
 }
 
-/// The runs that values are for.
+/// The owner of values: the runs that use them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StateOwner {
     /// The runs of one session of a principal.
@@ -69,10 +69,10 @@ pub(crate) enum StateOwner {
 }
 
 impl StateOwner {
-    /// A session of a principal by its name.
+    /// Creates a session of a principal from its name.
     ///
     /// # Errors
-    /// When it cannot be the name of one.
+    /// Fails when it is not a valid name of a session.
     pub(crate) fn from_session(principal: &Principal, name: &str) -> Result<Self, Error> {
         if name.is_empty() || name.len() > MAX_SESSION {
             let message = format!("`session` must have 1 to {MAX_SESSION} bytes");
@@ -85,7 +85,7 @@ impl StateOwner {
         Ok(Self::Session(principal.clone(), name.to_owned()))
     }
 
-    /// The session, in the guardian's words.
+    /// Returns the session as guardians see it.
     pub(crate) fn session_id(&self) -> String {
         match self {
             Self::Session(_, name) => name.clone(),
@@ -94,7 +94,7 @@ impl StateOwner {
         }
     }
 
-    /// The columns `tenant` and `session`.
+    /// Returns the columns `tenant` and `session`.
     fn to_columns(&self) -> (String, &str) {
         match self {
             Self::Session(principal, name) => (principal.to_string(), name),
@@ -104,7 +104,7 @@ impl StateOwner {
     }
 }
 
-/// Values that a run took from here, and from where each.
+/// The remembered values that a run uses, with the scope of each.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RecalledInputs {
     /// The values.
@@ -122,12 +122,12 @@ pub(crate) struct StateTable {
 }
 
 impl StateTable {
-    /// The store in a database that has been migrated.
+    /// Creates the store in a migrated database.
     pub(crate) fn new(pool: DatabasePool, clock: Arc<dyn Clock>, quotas: StateQuotas) -> Self {
         Self { pool, clock, quotas }
     }
 
-    /// Everything that is remembered of one holder, by name.
+    /// Returns everything that is remembered for one holder, by name.
     pub(crate) async fn list(&self, holder: &StateOwner) -> Result<Vec<StateEntry>, Error> {
         self.read(holder, None).await
     }
@@ -169,7 +169,7 @@ impl StateTable {
         rows.into_iter().map(entry).collect()
     }
 
-    /// Forgets the values of sessions that were set before a time.
+    /// Deletes the values of sessions that were set before a time.
     pub(crate) async fn forget_sessions(&self, before: Timestamp) -> Result<(), Error> {
         const SQL: &str = "DELETE FROM state WHERE session <> '' AND updated_at < $1";
         let before = before.as_millisecond();
@@ -198,10 +198,11 @@ impl StateTable {
         Ok(())
     }
 
-    /// Remembers a value, in place of the one that was remembered by this name.
+    /// Remembers a value, and replaces an earlier value of this name.
     ///
     /// # Errors
-    /// When the name is not one of an input, the value is too large, or there are too many.
+    /// Fails when the name is not valid for an input, when the value is too large, or when there are too
+    /// many.
     pub(crate) async fn set(
         &self,
         holder: &StateOwner,
@@ -232,10 +233,10 @@ impl StateTable {
         Ok(StateEntry { name: name.to_owned(), value, updated_at })
     }
 
-    /// Forgets a value.
+    /// Deletes a value.
     ///
     /// # Errors
-    /// [`ErrorKind::StateNotFound`] when there is none of this name.
+    /// Returns [`ErrorKind::StateNotFound`] when there is no value with this name.
     pub(crate) async fn remove(&self, holder: &StateOwner, name: &str) -> Result<(), Error> {
         const SQL: &str = "DELETE FROM state WHERE tenant = $1 AND session = $2 AND name = $3";
         let (tenant, session) = holder.to_columns();

@@ -11,7 +11,7 @@ use crate::request::stored_headers;
 /// The result of a step, from which its outputs are taken.
 #[derive(Debug, Clone)]
 pub(crate) struct StepResult {
-    /// The body, as the guardian let it pass; of a capability its result.
+    /// The body that the guardian allowed; for a capability, its result.
     pub(crate) body: Value,
     /// Status and headers of a service's response; the result of a capability has none.
     pub(crate) head: Option<ResponseHead>,
@@ -28,10 +28,10 @@ pub(crate) struct ResponseHead {
 }
 
 impl StepResult {
-    /// The value of one output.
+    /// Returns the value of one output.
     ///
     /// # Errors
-    /// [`ErrorKind::OutputMissing`] when there is none, and the document has no default for that.
+    /// Returns [`ErrorKind::OutputMissing`] when there is no value, and the document has no default for it.
     pub(crate) fn extract_output(&self, output: &OutputMapping) -> Result<Value, Error> {
         let taken = match &output.source {
             OutputSource::Body(query) => query.evaluate(&self.body).map_err(|m| m.to_string()),
@@ -50,7 +50,7 @@ impl StepResult {
         })
     }
 
-    /// The first header of a name. Bytes beyond ASCII are shown as far as they are text.
+    /// Returns the first header with a name. Invalid UTF-8 is replaced.
     fn header(&self, name: &str) -> Result<Value, String> {
         let header = self.head.as_ref().and_then(|head| head.headers.get(name));
         let header = header.ok_or_else(|| format!("the response has no header `{name}`"))?;

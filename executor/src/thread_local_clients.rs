@@ -7,13 +7,13 @@ use thread_local::ThreadLocal;
 
 use crate::error::Error;
 
-/// A client of each thread that asks for one.
+/// A client for each thread that asks for one.
 ///
-/// A connection is served where it was opened. Where threads share a client, a run meets connections
-/// that another thread serves, and each request wakes that thread and is woken by it again: of a short
-/// step that is a good part. Each thread has its own pool of connections instead.
+/// A connection is served by the thread that opened it. If threads share a client, a run meets connections
+/// of another thread, and each request wakes that thread and is woken by it again. For a short step, that
+/// is a considerable cost. Therefore, each thread has its own pool of connections.
 pub(crate) struct PerThread<C: Send> {
-    /// That of the thread that asks first.
+    /// The client of the thread that asks first.
     first: C,
     is_taken: AtomicBool,
     make: Box<dyn Fn() -> Result<C, Error> + Send + Sync>,
@@ -21,7 +21,7 @@ pub(crate) struct PerThread<C: Send> {
 }
 
 impl<C: Clone + Send> PerThread<C> {
-    /// `first`, and others as `make` makes them.
+    /// Creates the clients: `first`, and further ones with `make`.
     pub(crate) fn new(
         first: C,
         make: impl Fn() -> Result<C, Error> + Send + Sync + 'static,
@@ -30,7 +30,7 @@ impl<C: Clone + Send> PerThread<C> {
         Self { first, is_taken, make, own: ThreadLocal::new() }
     }
 
-    /// That of this thread.
+    /// Returns the client of this thread.
     pub(crate) fn current(&self) -> &C {
         self.own.get_or(|| {
             if !self.is_taken.swap(true, Ordering::Relaxed) {

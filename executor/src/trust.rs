@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind};
 /// The name of the table in errors.
 const WHAT: &str = "the remembered checksums";
 
-/// Name, version, checksum, time and the principal who accepted it.
+/// The name, version, checksum, time, and the principal who accepted it.
 type Columns = (String, String, String, i64, Option<String>);
 
 /// The table of remembered checksums, in the executor's database.
@@ -30,7 +30,7 @@ pub(crate) struct TrustedVersions {
 }
 
 impl TrustedVersions {
-    /// The table in a database that has been migrated.
+    /// Creates the table in a migrated database.
     pub(crate) fn new(pool: DatabasePool, clock: Arc<dyn Clock>) -> Self {
         Self { pool, clock }
     }
@@ -38,7 +38,7 @@ impl TrustedVersions {
     /// Compares pins with the remembered checksums. Returns the pins with a version that is not remembered.
     ///
     /// # Errors
-    /// [`ErrorKind::ChecksumChanged`] when a version has another checksum than the remembered one.
+    /// Returns [`ErrorKind::ChecksumChanged`] when a version has another checksum than the remembered one.
     pub(crate) async fn check(&self, pins: &[CapabilityRef]) -> Result<Vec<CapabilityRef>, Error> {
         let sql = match &self.pool {
             DatabasePool::Sqlite(_) => {
@@ -71,12 +71,11 @@ impl TrustedVersions {
         Ok(unknown)
     }
 
-    /// Remembers the checksums of versions that are not remembered yet. Nothing is written when there
-    /// are none.
+    /// Remembers the checksums of versions that are not remembered yet. Writes nothing when there are none.
     ///
     /// # Errors
-    /// [`ErrorKind::ChecksumChanged`] when another executor of this database has just remembered another
-    /// checksum.
+    /// Returns [`ErrorKind::ChecksumChanged`] when another executor of this database has just remembered
+    /// another checksum.
     pub(crate) async fn remember(&self, pins: &[CapabilityRef]) -> Result<(), Error> {
         if pins.is_empty() {
             return Ok(());
@@ -106,7 +105,7 @@ impl TrustedVersions {
         self.check(pins).await.map(drop)
     }
 
-    /// A page of the remembered checksums after a version, by name and version.
+    /// Returns a page of the remembered checksums after a version, by name and version.
     pub(crate) async fn list(
         &self,
         after: Option<(&CapabilityName, &Version)>,
@@ -132,7 +131,7 @@ impl TrustedVersions {
         Ok(TrustList { versions, next })
     }
 
-    /// Accepts a checksum for a version, in place of the remembered one.
+    /// Accepts a checksum for a version, and replaces the remembered one.
     pub(crate) async fn accept(
         &self,
         pin: CapabilityRef,
@@ -162,7 +161,7 @@ impl TrustedVersions {
     /// Forgets the checksum of a version: the next one that is run or planned is remembered.
     ///
     /// # Errors
-    /// [`ErrorKind::StateNotFound`] when none is remembered.
+    /// Returns [`ErrorKind::StateNotFound`] when none is remembered.
     pub(crate) async fn forget(
         &self,
         name: &CapabilityName,
@@ -184,7 +183,7 @@ impl TrustedVersions {
     }
 }
 
-/// The pins as a JSON list of name, version and checksum.
+/// Converts the pins to a JSON list of name, version and checksum.
 fn to_json(pins: &[CapabilityRef]) -> String {
     let pins = pins.iter().map(|CapabilityRef { name, version, checksum }| {
         serde_json::json!([name, version.to_string(), checksum])

@@ -29,7 +29,7 @@ pub(crate) use seal::Ciphertext;
 use seal::SealContext;
 use table::{CredentialRow, CredentialTable};
 
-/// The most credentials that are stored.
+/// The maximum number of stored credentials.
 const MAX_STORED: i64 = 10_000;
 
 /// The stored credentials.
@@ -41,7 +41,7 @@ pub(crate) struct Vault {
     ids: Arc<dyn RandomSource>,
 }
 
-/// A credential as it is used.
+/// A decrypted credential.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenedCredential {
     /// The credential.
@@ -57,8 +57,8 @@ impl Vault {
     /// that runs without credentials continue and the credentials can be set again.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] when the key cannot be read or others can read it too, [`ErrorKind::Store`] when
-    /// the database fails.
+    /// Returns [`ErrorKind::Configuration`] when the key cannot be read or others can read it too, and a
+    /// [store error](ErrorKind::Store) when the database fails.
     pub(crate) async fn open(
         config: &Config,
         pool: DatabasePool,

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 pub struct TokenDigest([u8; 32]);
 
 impl TokenDigest {
-    /// The token as it is sent after `Bearer `.
+    /// Creates the token from the text that is sent after `Bearer `.
     pub fn new(token: &str) -> Self {
         Self(Sha256::digest(token).into())
     }

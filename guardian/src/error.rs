@@ -17,12 +17,12 @@ pub enum Error {
         /// The reason.
         source: std::io::Error,
     },
-    /// The policy has faults.
+    /// The policy has errors.
     #[error("{faults}")]
     PolicyInvalid {
         /// The file with the policy, if the policy is from a file.
         path: Option<PathBuf>,
-        /// Every fault that was found.
+        /// All errors of the policy.
         faults: PolicyErrors,
     },
     /// The audit log cannot be opened or written.
@@ -33,7 +33,7 @@ pub enum Error {
         /// The reason.
         source: std::io::Error,
     },
-    /// The audit log does not end with a record of its own chain.
+    /// The audit log does not end with a valid record of its chain.
     #[error("the audit log {} is broken: {reason}; move the file to start a new audit log", path.display())]
     AuditBroken {
         /// The file.
@@ -50,7 +50,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The code of this error in logs and machine output.
+    /// Returns the code of this error in logs and machine output.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::PolicyUnreadable { .. } => "policy_unreadable",
@@ -67,31 +67,31 @@ impl Error {
 pub(crate) enum RejectionCode {
     /// The body is not JSON.
     Parse,
-    /// The body is no request.
+    /// The body is not a request.
     InvalidRequest,
-    /// No such method.
+    /// The method does not exist.
     MethodNotFound,
-    /// The params do not fit.
+    /// The params are invalid.
     InvalidParams,
-    /// The body is longer than is read.
+    /// The body is too long.
     TooLarge,
     /// The body is not declared as JSON.
     MediaType,
     /// The decision could not be written to the audit log.
     AuditUnavailable,
-    /// A fault of the guardian.
+    /// An internal error of the guardian.
     Internal,
     /// The caller wants to see or decide approvals, and has not sent the guardian's token.
     Unauthorized,
-    /// No such approval is waited for.
+    /// No pending approval has this id.
     ApprovalNotPending,
     /// The body of a decision about an approval cannot be parsed.
     BadDecision,
-    /// No such approval is known.
+    /// No known approval has this id.
     UnknownApproval,
-    /// The query names a status that there is not.
+    /// The query names an unknown status.
     BadStatus,
-    /// As many follow the approvals as may.
+    /// The approvals have the maximum number of followers.
     TooManyFollowers,
 }
 
@@ -100,13 +100,13 @@ pub(crate) enum RejectionCode {
 /// A failure of the guardian itself becomes a denial, not a JSON-RPC error with its number: after an error,
 /// an agent that fails open would continue.
 pub(crate) struct ErrorMapping {
-    /// The label of the metric, and the reason code where the answer is a denial.
+    /// The label of the metric, and the reason code when the response is a denial.
     pub(crate) name: &'static str,
-    /// The number of JSON-RPC.
+    /// The error code of JSON-RPC.
     pub(crate) error: i64,
     /// The HTTP status.
     pub(crate) status: u16,
-    /// The text for people.
+    /// The message for people.
     pub(crate) text: &'static str,
 }
 
@@ -135,7 +135,7 @@ impl RejectionCode {
         ErrorMapping { name, error, status, text }
     }
 
-    /// The code of an error that reading a message gave.
+    /// Returns the code for the JSON-RPC error of an unreadable message.
     pub(crate) fn from_jsonrpc_code(error: i64) -> Self {
         TABLE.iter().find(|row| row.2 == error).map_or(Self::InvalidRequest, |row| row.0)
     }

@@ -14,7 +14,8 @@ use crate::audit::{AuditRecord, DecidedStep};
 use crate::error::RejectionCode;
 use crate::policy::{Approval, ApprovalEffect, ParsedTexts, PolicyDecision};
 
-/// Above this a message is judged on a thread of its own, so that it does not hold up others.
+/// The maximum length of a message that is evaluated on the current thread, in bytes. A longer message uses
+/// another thread, so that it does not delay others.
 const INLINE_BYTES: usize = 32 << 10;
 
 /// The most nesting levels of a message.
@@ -55,7 +56,7 @@ impl App {
         Response { id: Some(request.id), body: ResponseBody::Decision(answer) }.to_vec()
     }
 
-    /// The answer to a message that is not read.
+    /// Returns the response to a message that is not read.
     pub(crate) fn reject(&self, code: RejectionCode) -> Response {
         self.metrics.count_rejection(code);
         let row = code.mapping();
@@ -64,7 +65,7 @@ impl App {
     }
 }
 
-/// An agent of the same process need not go through a listener.
+/// An agent in the same process can call the guardian without a listener.
 impl InProcessGuardian for App {
     fn respond(&self, message: Vec<u8>) -> VerdictFuture<'_> {
         Box::pin(self.handle_message(message))
@@ -73,9 +74,9 @@ impl InProcessGuardian for App {
 
 /// The result of evaluating a message.
 enum EvaluationResult {
-    /// This is the answer.
+    /// The response can be sent at once.
     Response(Box<Response>),
-    /// This is the answer once it is in the log.
+    /// The response can be sent after its decision is in the log.
     AfterWriting(Box<UnwrittenDecision>),
 }
 

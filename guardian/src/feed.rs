@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
 use crate::policy::Approval;
 
-/// Most followers at a time.
+/// The maximum number of followers at the same time.
 const MAX_FOLLOWERS: usize = 64;
 /// The number of latest changes that a reconnecting follower still receives.
 const MAX_BACKLOG: usize = 256;
@@ -37,12 +37,12 @@ struct RecentChanges {
 
 /// The subscription of a follower: its starting point, and the changes that come.
 pub(crate) struct FeedSubscription {
-    /// The number of the last change at the beginning.
+    /// The number of the last change when the subscription began.
     pub(crate) number: u64,
-    /// The changes that it has missed; none when it has to be given all that waits.
+    /// The changes that the follower has missed; `None` when it must receive all pending approvals.
     pub(crate) missed: Option<Vec<ApprovalChange>>,
     pub(crate) changes: broadcast::Receiver<ApprovalChange>,
-    /// Its place among the followers.
+    /// The permit of this follower.
     pub(crate) _permit: OwnedSemaphorePermit,
 }
 
@@ -53,7 +53,7 @@ impl ApprovalFeed {
         Self { start, latest: Arc::default(), changes, followers }
     }
 
-    /// Sends a change to all who follow.
+    /// Sends a change to all followers.
     pub(crate) fn publish(&self, approval: Approval) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         latest.number += 1;
@@ -66,7 +66,8 @@ impl ApprovalFeed {
         let _ = self.changes.send(change);
     }
 
-    /// Follows from the change of this id on, if it is still known. `None` if too many follow.
+    /// Subscribes a follower. It continues after the change with this id, if the change is still known.
+    /// Returns `None` when there are too many followers.
     pub(crate) fn subscribe(&self, last_id: Option<&str>) -> Option<FeedSubscription> {
         let permit = Arc::clone(&self.followers).try_acquire_owned().ok()?;
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +86,7 @@ impl ApprovalFeed {
         })
     }
 
-    /// The id of a change.
+    /// Returns the id of a change.
     pub(crate) fn change_id(&self, number: u64) -> String {
         format!("{}-{number}", self.start)
     }

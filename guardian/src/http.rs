@@ -18,7 +18,7 @@ use crate::error::RejectionCode;
 
 pub(crate) use approvals::openapi;
 
-/// The protocol, without a check of who asks.
+/// Returns the routes of the protocol, without authentication of the caller.
 pub(crate) fn protocol_routes(app: App) -> Router {
     let limit = app.config.max_body_bytes;
     let aos =
@@ -26,12 +26,12 @@ pub(crate) fn protocol_routes(app: App) -> Router {
     aos.with_state(Arc::new(app))
 }
 
-/// The approvals, which ask for the token themselves.
+/// Returns the routes of the approvals, which check the token themselves.
 pub(crate) fn approval_routes(app: App) -> Router {
     approvals::routes(app)
 }
 
-/// The same and the signs of life.
+/// Returns all routes: the protocol, the approvals and the health checks.
 pub(crate) fn router(app: App) -> Router {
     let life = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
@@ -62,7 +62,7 @@ async fn receive_message(
     }
 }
 
-/// A request that is refused before it is read.
+/// Responds to a request that is rejected before it is read.
 fn reject(app: &App, code: RejectionCode) -> Response {
     let status = StatusCode::from_u16(code.mapping().status).unwrap_or(StatusCode::BAD_REQUEST);
     respond(status, app.reject(code).to_vec())

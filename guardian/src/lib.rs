@@ -91,25 +91,25 @@ pub struct Config {
     pub token: Option<TokenDigest>,
     /// The token of the guardian's clients: they may read the status of an approval that they wait for.
     pub client_token: Option<TokenDigest>,
-    /// The folder of its audit log `audit.jsonl`. It is made if it is not there.
+    /// The folder of the audit log `audit.jsonl`. The guardian creates it when it does not exist.
     pub data_dir: PathBuf,
     /// Set when a record is flushed to the disk before its response is sent. Without it a power cut may
     /// lose the last records; a crash of the guardian alone does not.
     pub sync: bool,
-    /// The largest size of the audit log in bytes, all segments together. When it is reached, every
-    /// step is denied.
+    /// The maximum size of the audit log in bytes, all segments together. When it is reached, the guardian
+    /// denies every step.
     pub max_audit_bytes: Option<u64>,
     /// The length of a segment of the audit log before the next one begins, in bytes.
     pub max_segment_bytes: u64,
-    /// The longest message that is read, in bytes.
+    /// The maximum length of a message, in bytes.
     pub max_body_bytes: usize,
 }
 
 impl Config {
-    /// The usual length of a segment of the audit log: 64 MiB.
+    /// The default length of a segment of the audit log: 64 MiB.
     pub const SEGMENT_BYTES: u64 = 64 << 20;
 
-    /// The longest response that an executor reads unless it is configured otherwise.
+    /// The default maximum length of a response that an executor reads, in bytes.
     const RESPONSE_BYTES: usize = 8 << 20;
 
     /// Returns the maximum size of a message about a response of `response_bytes` bytes. With this limit, a
@@ -143,7 +143,7 @@ impl Config {
 /// The source of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicySource {
-    /// No rules: everything is allowed, and recorded.
+    /// No rules: the guardian allows and records everything.
     AllowAll,
     /// A file, read again by [`App::reload_policy`].
     File(PathBuf),
@@ -152,10 +152,10 @@ pub enum PolicySource {
 }
 
 impl PolicySource {
-    /// Read and check the policy.
+    /// Reads and checks the policy.
     ///
     /// # Errors
-    /// The file cannot be read, or the policy has faults.
+    /// Fails when the file cannot be read, or the policy has errors.
     pub fn read(&self) -> Result<Policy, Error> {
         let parse = |path: Option<&PathBuf>, text: &str| {
             Policy::parse(text)
@@ -173,7 +173,7 @@ impl PolicySource {
     }
 }
 
-/// The text of a file, with one byte more than a policy may have at most.
+/// Returns the text of a file, at most one byte more than the maximum size of a policy.
 fn read_bounded(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(policy::MAX_BYTES as u64 + 1).read_to_string(&mut text)?;
@@ -193,7 +193,7 @@ pub struct App {
     policy_state: Arc<Mutex<PolicyState>>,
     /// The state of the shadow policy. It is lost at a restart.
     shadow_state: Arc<Mutex<PolicyState>>,
-    /// Held by who decides about an approval, so that only one does.
+    /// The lock that is held during a decision about an approval, so that only one happens at a time.
     approval_lock: Arc<tokio::sync::Mutex<()>>,
     feed: ApprovalFeed,
     audit: AuditWriter,
@@ -280,12 +280,12 @@ impl App {
         http::protocol_routes(self.clone())
     }
 
-    /// `/v1/approvals`, which need the token of [`Config::token`].
+    /// Returns the routes of `/v1/approvals`, which require the token of [`Config::token`].
     pub fn approval_routes(&self) -> Router {
         http::approval_routes(self.clone())
     }
 
-    /// The description of `/v1/approvals`.
+    /// Returns the OpenAPI description of `/v1/approvals`.
     pub fn openapi() -> utoipa::openapi::OpenApi {
         http::openapi()
     }
@@ -295,12 +295,12 @@ impl App {
         self.is_log_writable.load(Ordering::Relaxed)
     }
 
-    /// The policy in force.
+    /// Returns the policy in force.
     pub fn policy(&self) -> Arc<Policy> {
         Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The policy that is only tried, if there is one.
+    /// Returns the policy that is only tried, if there is one.
     pub fn shadow_policy(&self) -> Option<Arc<Policy>> {
         let shadow = self.shadow.as_ref()?;
         Some(Arc::clone(&shadow.read().unwrap_or_else(PoisonError::into_inner)))
@@ -353,7 +353,7 @@ impl App {
         self.lock_policy_state().approvals_in_state(state, self.now())
     }
 
-    /// One approval as it is now.
+    /// Returns one approval in its current state.
     pub fn approval(&self, id: &str) -> Option<Approval> {
         let now = self.now();
         self.lock_policy_state().approval(id).map(|approval| approval.at_time(now))
@@ -371,7 +371,7 @@ impl App {
         }
     }
 
-    /// A person decides about what waits. It is recorded before it counts.
+    /// Applies the decision of a person about a pending approval. The guardian records it before it counts.
     async fn decide_approval(
         &self,
         id: &str,

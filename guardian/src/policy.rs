@@ -177,7 +177,7 @@ impl Policy {
         Ok(Self { default, rules, redactions, digest: digest_of(text) })
     }
 
-    /// The policy without rules that allows everything.
+    /// Creates the policy without rules that allows everything.
     pub fn allow_all() -> Self {
         let digest = digest_of("version: 1\ndefault: allow\n");
         Self {
@@ -188,7 +188,7 @@ impl Policy {
         }
     }
 
-    /// `sha256:` of the text it was read from.
+    /// Returns the digest of the text of the policy, as `sha256:` and hex.
     pub fn digest(&self) -> &str {
         &self.digest
     }
@@ -198,7 +198,7 @@ impl Policy {
         self.rules.len()
     }
 
-    /// The ids of the rules that depend on the user of a message.
+    /// Returns the ids of the rules that depend on the user of a message.
     pub fn rules_by_user(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().filter(|rule| rule.depends_on_user()).map(|rule| rule.id.as_str())
     }
@@ -233,7 +233,7 @@ impl Policy {
         ruling
     }
 
-    /// The message with everything redacted that any rule redacts anywhere.
+    /// Returns the message with every redaction of every rule applied.
     pub(crate) fn redact<'c>(
         &self,
         call: &'c MethodCall,
@@ -247,7 +247,7 @@ impl Policy {
     }
 }
 
-/// One message on its way through the rules.
+/// The evaluation of one message by the rules.
 struct Evaluation<'a> {
     memory: &'a Mutex<PolicyState>,
     now: Timestamp,
@@ -420,12 +420,12 @@ impl Evaluation<'_> {
 #[derive(Default)]
 struct EvaluationState {
     rules: Vec<String>,
-    /// Rules that would have changed the message, and found nothing to change.
+    /// The rules that would have changed the message, but found nothing to change.
     idle: Vec<String>,
     is_changed: bool,
     messages: Vec<String>,
     reason_codes: Vec<String>,
-    /// The limits and approvals that an execution would use up, and a preview may not: see
+    /// The limits and approvals that an execution would use up, but a preview must not: see
     /// [`EvaluationState::finish`].
     would_use: Vec<String>,
     effects: SideEffects,
@@ -467,7 +467,7 @@ impl EvaluationState {
         self.would_use.push(what);
     }
 
-    /// A denial has its own reasons only, and always at least one.
+    /// Denies the message. A denial has only its own reasons, and at least one.
     fn deny(&mut self, rule: &PolicyRule) -> PolicyDecision {
         let message =
             rule.message.clone().unwrap_or_else(|| format!("Denied by the rule {}.", rule.id));
@@ -479,8 +479,8 @@ impl EvaluationState {
         self.deny_with(reason_codes, message, [])
     }
 
-    /// A rule that asks a person about some users can neither be passed over without knowing the
-    /// user, nor be granted.
+    /// Denies a message without a user, when the rule requires an approval for some users. Without a known
+    /// user, such a rule can be neither skipped nor granted.
     fn deny_unknown_user(&mut self, rule: &PolicyRule) -> PolicyDecision {
         let codes = vec!["user_unknown".to_owned()];
         let id = &rule.id;
@@ -541,7 +541,7 @@ fn approval_data(approval: &Approval) -> Value {
     json!({"id": approval.id, "status": status, "expiresAt": approval.expires_at})
 }
 
-/// `sha256:` and lowercase hex.
+/// Returns the digest of a text, as `sha256:` and lowercase hex.
 fn digest_of(text: &str) -> String {
     format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(text)))
 }

@@ -44,23 +44,23 @@ use crate::policy::{
 };
 use text::{CaseFileText, CaseText, ExpectText, StepText};
 
-/// The longest file of cases, in bytes.
+/// The maximum length of a file of test cases, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
-/// Most times that one step is repeated.
+/// The maximum number of times that one step is repeated.
 const MAX_TIMES: u32 = 10_000;
 
 /// The test cases of a policy, parsed from a file.
 #[derive(Debug)]
 pub struct PolicyTestSuite(Vec<PolicyTestCase>);
 
-/// One case.
+/// A test case.
 #[derive(Debug)]
 struct PolicyTestCase {
     name: String,
     steps: Vec<TestStep>,
 }
 
-/// One step of a case.
+/// A step of a test case.
 #[derive(Debug)]
 struct TestStep {
     /// The time after the step before it.
@@ -265,7 +265,7 @@ impl ExpectText {
     }
 }
 
-/// The inputs of a tool call by name.
+/// Returns the inputs of a tool call, by name.
 fn inputs_of(call: &MethodCall) -> Value {
     match call {
         MethodCall::ToolCallRequest(step) => {
@@ -281,7 +281,7 @@ fn inputs_of(call: &MethodCall) -> Value {
     .into()
 }
 
-/// The texts that a hook is about. Data is shown as its JSON.
+/// Returns the texts that a hook covers. Data becomes its JSON.
 fn texts_of(call: &MethodCall) -> Value {
     let of_part = |part: &ContentPart| match part {
         ContentPart::Text(part) => Value::from(part.text.clone()),

@@ -21,11 +21,11 @@ pub async fn copy_documents(from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks a copy that no registry uses: its pages, and every document against its checksum. Gives the
+/// Checks a copy that no registry uses: its pages, and each document against its checksum. Returns the
 /// number of documents.
 ///
 /// # Errors
-/// The database is damaged or was made by a newer version.
+/// Fails when the database is damaged, or a newer version of the program created it.
 pub async fn check_documents(path: &Path) -> Result<u64, Error> {
     let database = DatabaseAddress::from(path.to_string_lossy().into_owned());
     crate::store::open(&database).await?.close().await;

@@ -7,16 +7,16 @@ use rust_stemmers::{Algorithm, Stemmer};
 
 use a2s::split_name;
 
-/// Saturation of repeated words.
+/// The BM25 parameter for the saturation of repeated words.
 const K1: f32 = 1.2;
 /// The discount of long documents, 0 to 1.
 const B: f32 = 0.75;
-/// The usual length of an index text in terms; the tuning sets have 22 with parameters and 12
-/// without. A constant, so that the vector of a document does not depend on other documents.
+/// The usual number of terms of an index text. In the tuning sets it is 22 with parameters and 12 without.
+/// It is a constant, so the vector of a document does not depend on other documents.
 const TYPICAL_LENGTH: f32 = 20.0;
-/// The longest query, in different terms.
+/// The maximum number of terms of a query that count.
 const MAX_QUERY_TERMS: usize = 256;
-/// The longest document, in terms.
+/// The maximum number of terms of a document that count.
 const MAX_TERMS: usize = 8192;
 
 /// English words that carry no meaning for a search.
@@ -28,12 +28,12 @@ const STOP_WORDS: [&str; 62] = [
     "to", "want", "was", "we", "with", "would", "you", "your",
 ];
 
-/// Weights of terms; a term is its 32-bit FNV-1a hash. Indices ascend.
+/// The weights of terms. A term is its 32-bit FNV-1a hash. The indices are in ascending order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SparseVector {
     /// Hashes of the terms.
     pub indices: Vec<u32>,
-    /// Their weights.
+    /// The weights of the terms.
     pub values: Vec<f32>,
 }
 
@@ -43,7 +43,7 @@ impl SparseVector {
     }
 }
 
-/// The vector of a document: BM25 without the rarity of the words.
+/// Returns the vector of a document: BM25 without the rarity of the words.
 pub(crate) fn document_vector(text: &str) -> SparseVector {
     let mut counts: BTreeMap<u32, f32> = BTreeMap::new();
     let mut length = 0.0;
@@ -59,7 +59,7 @@ pub(crate) fn document_vector(text: &str) -> SparseVector {
     SparseVector { indices, values }
 }
 
-/// The vector of a query: every different term once.
+/// Returns the vector of a query: each different term once.
 pub fn query_vector(text: &str) -> SparseVector {
     let mut indices: Vec<u32> =
         terms(text).iter().map(|term| hash(term)).take(MAX_QUERY_TERMS).collect();
@@ -69,7 +69,7 @@ pub fn query_vector(text: &str) -> SparseVector {
     SparseVector { indices, values }
 }
 
-/// The stems of the words of a text, identifiers taken apart.
+/// Returns the stems of the words of a text. Identifiers are split into words.
 fn terms(text: &str) -> Vec<String> {
     let stemmer = Stemmer::create(Algorithm::English);
     split_name(text)
@@ -80,7 +80,7 @@ fn terms(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// FNV-1a: stable for all time, because the hashes are stored.
+/// Hashes a term with FNV-1a. The function must never change, because the hashes are stored.
 fn hash(term: &str) -> u32 {
     term.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -33,10 +33,10 @@ use crate::store::{
 };
 use crate::{Clock, Error, Limits};
 
-/// Documents of one capability that are in memory together.
+/// The maximum number of documents of one capability that are in memory at the same time.
 const VERSION_BATCH: usize = 64;
 
-/// Everything that can be asked of the registry.
+/// The operations of the registry that callers can request.
 pub(crate) struct Catalog {
     pub(crate) store: Arc<dyn RegistryStore>,
     pub(crate) live_versions: Arc<LiveVersionCache>,
@@ -54,7 +54,7 @@ pub(crate) struct Catalog {
     pub(crate) identity: String,
 }
 
-/// A version that was asked for.
+/// A requested version with its document.
 #[derive(Debug)]
 pub(crate) struct FetchedVersion {
     pub(crate) entry: VersionEntry,
@@ -62,10 +62,11 @@ pub(crate) struct FetchedVersion {
 }
 
 impl Catalog {
-    /// Publishes a document, or says everything that is wrong with it.
+    /// Publishes a document, or reports all its errors.
     ///
     /// # Errors
-    /// When it is too large, has errors, its version or id is taken, or its name belongs to others.
+    /// Fails when the document is too large or has errors, its version or id is taken, or its name belongs
+    /// to others.
     pub(crate) async fn publish(
         &self,
         source: Vec<u8>,
@@ -164,8 +165,8 @@ impl Catalog {
         })
     }
 
-    /// The document even when only its checksum is missing, so that its dependencies are looked
-    /// at in the same answer.
+    /// Compiles a document. Returns the document even when only its checksum is missing, so that the same
+    /// response also reports problems of its dependencies.
     async fn compile_to_publish(
         &self,
         source: Vec<u8>,
@@ -179,7 +180,7 @@ impl Catalog {
             .await
     }
 
-    /// A page of live versions, in order of name. Damaged ones are left out.
+    /// Returns a page of live versions, in order of name. Leaves out damaged ones.
     pub(crate) async fn list(
         &self,
         after: Option<&CapabilityName>,
@@ -193,10 +194,10 @@ impl Catalog {
         Ok(CapabilityList { capabilities: self.summarize(&entries).await?, next })
     }
 
-    /// Every version of a capability, newest first. Damaged ones are left out.
+    /// Returns all versions of a capability, the newest first. Leaves out damaged ones.
     ///
     /// # Errors
-    /// When the capability is unknown.
+    /// Fails when the capability is unknown.
     pub(crate) async fn list_versions(
         &self,
         name: &CapabilityName,
@@ -210,10 +211,10 @@ impl Catalog {
         Ok(CapabilityVersions { name: name.clone(), latest, versions })
     }
 
-    /// One version with its document.
+    /// Returns one version with its document.
     ///
     /// # Errors
-    /// When there is none, or its document is damaged.
+    /// Fails when the version does not exist, or its document is damaged.
     pub(crate) async fn fetch(
         &self,
         name: &CapabilityName,
@@ -247,8 +248,11 @@ impl Catalog {
         })
     }
 
+    /// Checks that the registry is ready.
+    ///
     /// # Errors
-    /// When the store does not answer or takes no writes, or the index was not level with it yet.
+    /// Fails when the store does not respond or cannot write, or the index has not caught up with the store
+    /// since the start.
     pub(crate) async fn check_ready(&self) -> Result<(), Error> {
         self.store.read_outbox(ChangeSeq::default(), 0).await?;
         self.store.check_writer().await?;

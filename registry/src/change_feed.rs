@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 
-/// The most followers at the same time.
+/// The maximum numbers of followers at the same time: in total, of one caller, and of all callers without a
+/// known token.
 const FOLLOWER_LIMITS: StreamLimits = StreamLimits { total: 256, principal: 64, anonymous: 16 };
 /// The interval at which followers read without a notification, because another process may have changed
 /// something.
@@ -17,7 +18,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// The feed of changes of this registry.
 #[derive(Debug)]
 pub(crate) struct ChangeFeed {
-    /// Names it: a number of another feed means nothing here.
+    /// The name of the feed. A number of a change is valid only in its feed.
     pub(crate) name: String,
     changes: watch::Sender<()>,
     followers: StreamQuota,
@@ -44,12 +45,12 @@ impl ChangeFeed {
         }
     }
 
-    /// Something changed.
+    /// Notifies the followers of a change.
     pub(crate) fn notify_followers(&self) {
         self.changes.send_replace(());
     }
 
-    /// Lets all followers go.
+    /// Ends the streams of all followers.
     pub(crate) fn end_streams(&self) {
         self.end.cancel();
     }
@@ -57,7 +58,8 @@ impl ChangeFeed {
     /// Adds a follower for a caller; `None` is a caller without a known token.
     ///
     /// # Errors
-    /// [`Error::TooManyFollowers`] when the caller, or all callers together, have the most.
+    /// Returns [`Error::TooManyFollowers`] when the caller, or all callers together, have the maximum
+    /// number of followers.
     pub(crate) fn follow(&self, caller: Option<Principal>) -> Result<FeedFollower, Error> {
         let permit = self.followers.reserve(caller).map_err(Error::TooManyFollowers)?;
         let changes = self.changes.subscribe();
@@ -66,8 +68,8 @@ impl ChangeFeed {
 }
 
 impl FeedFollower {
-    /// Waits until there may be something new; false when there will be nothing any more. What
-    /// changes between two calls is not missed.
+    /// Waits until there may be a new change. Returns false when the feed has ended. Changes between two
+    /// calls are not missed.
     pub(crate) async fn wait(&mut self) -> bool {
         tokio::select! {
             () = self.end.cancelled() => false,

@@ -41,7 +41,7 @@ pub(crate) struct VerifiedDocument {
 /// A stored document that differs from the published one, or cannot be read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CorruptDocument {
-    /// The digest that it has now, when it has one.
+    /// The digest that the document has now, when it has one.
     pub(crate) computed: Option<Digest>,
     /// The defect, such as `has the checksum … now; … was published`.
     pub(crate) reason: String,
@@ -61,7 +61,7 @@ impl CorruptDocument {
 #[derive(Debug)]
 pub(crate) struct DocumentReader {
     store: Arc<dyn RegistryStore>,
-    /// By the SHA-256 of their texts.
+    /// The compiled texts, by the SHA-256 of each text.
     compiled: Mutex<TextCache<CompiledText>>,
     /// By the digests of the published documents: a card names its text.
     cards: Mutex<TextCache<SummaryCard>>,
@@ -75,7 +75,7 @@ struct CompiledText {
     digest: Option<Digest>,
     /// Set when its field `checksum`, which is not part of the digest, has another value.
     states_other_checksum: bool,
-    /// Absent when the text is no valid document for this version of the program.
+    /// The facts; absent when the text is not a valid document for this version of the program.
     facts: Option<Arc<CapabilityFacts>>,
 }
 
@@ -83,7 +83,7 @@ struct CompiledText {
 #[derive(Debug)]
 struct TextCache<T> {
     entries: BTreeMap<Digest, T>,
-    /// The oldest first, with the lengths of the texts.
+    /// The keys, the oldest first, with the lengths of the texts.
     order: VecDeque<(Digest, usize)>,
     bytes: usize,
 }
@@ -94,10 +94,10 @@ impl DocumentReader {
         Self { store, compiled: readings, cards, compilers: Semaphore::new(MAX_COMPILERS), damaged }
     }
 
-    /// Reads the documents of `entries`, in their order. A damaged one is logged and counted.
+    /// Reads the documents of `entries`, in their order. Logs and counts damaged ones.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails when the store does not respond.
     pub(crate) async fn open<'e>(
         &self,
         entries: impl IntoIterator<Item = &'e VersionEntry>,
@@ -115,7 +115,7 @@ impl DocumentReader {
     /// Reads the document of one entry.
     ///
     /// # Errors
-    /// When the store does not answer, or the document is damaged.
+    /// Fails when the store does not respond, or the document is damaged.
     pub(crate) async fn open_one(&self, entry: &VersionEntry) -> Result<VerifiedDocument, Error> {
         let opened = self.open([entry]).await?.into_iter().next();
         let Some((entry, result)) = opened else {
@@ -124,7 +124,7 @@ impl DocumentReader {
         result.map_err(|damage| damage.into_error(entry))
     }
 
-    /// A damaged document is logged and counted here, and nowhere else.
+    /// Verifies the document of an entry. Only this function logs and counts damaged documents.
     async fn verify_entry(
         &self,
         entry: &VersionEntry,

@@ -26,7 +26,7 @@ use self::static_table::{EmbeddingTable, ValueWidth};
 use self::unit_vector::to_unit;
 
 mod bert;
-mod embeddings_response;
+pub(crate) mod embeddings_response;
 mod endpoint;
 mod local;
 mod similarity_calibration;
@@ -43,15 +43,15 @@ pub use self::text::{EmbeddingSource, IndexedText, MAX_INTENTS, index_text};
 pub use self::unit_vector::Embedding;
 
 static TABLE: &[u8] = include_bytes!("../data/embedding.a2se");
-/// `sha256sum` of the table: a test holds the two together.
+/// The SHA-256 of the table, from `sha256sum`. A test checks that they match.
 static TABLE_DIGEST: &str = include_str!("../data/embedding.a2se.sha256");
 
-/// Raised whenever other code than the table changes stored vectors: how text is cut into pieces, or
-/// what [`index_text`] gives to the vector.
+/// The version of the rules. Raise it when other code than the table changes stored vectors: the splitting
+/// of text into pieces, or the text that [`index_text`] returns for the vector.
 const RULES: u32 = 2;
 
-/// Word pieces of a text that count to the built-in embedder: the limit of the model its table was
-/// learnt from.
+/// The maximum number of word pieces of a text that count for the built-in embedder. It is the limit of the
+/// model from which the table was learnt.
 const MAX_PIECES: usize = 512;
 
 /// An embedding model, which turns text into vectors.
@@ -78,15 +78,15 @@ pub enum EmbedPurpose {
 /// Prefixes that some models expect before each text, such as `query: ` and `passage: `.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PromptPrefixes {
-    /// Before a query.
+    /// The text before a query.
     pub query: Option<String>,
-    /// Before the text of a capability.
+    /// The text before the text of a capability.
     pub document: Option<String>,
 }
 
 impl PromptPrefixes {
-    /// The text of the prefixes in the source of an embedder's id. A change of this text makes every
-    /// index of such an embedder be built again.
+    /// Returns the text of the prefixes in the source of an embedder's id. A change of this text makes the
+    /// registry rebuild every index of such an embedder.
     fn to_id_source(&self) -> String {
         let Self { query, document } = self;
         format!("Prefixes {{ query: {query:?}, document: {document:?} }}")
@@ -106,34 +106,35 @@ pub enum EmbedDeadline {
 /// An error of an embedder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It can never work as it is configured.
+    /// The embedder can never work with this configuration.
     #[error("{0}")]
     Unusable(String),
-    /// It did not work now.
+    /// The embedder did not work this time.
     #[error("{0}")]
     Unavailable(String),
 }
 
 impl Embedder {
-    /// The embedder that is always there.
+    /// Returns the built-in embedder, which is always available.
     #[must_use]
     pub fn built_in() -> Self {
         Self::BuiltIn(BuiltIn::new())
     }
 
-    /// A service that speaks the embeddings API of `OpenAI`. It is not asked yet.
+    /// Creates an embedder for a service that speaks the embeddings API of `OpenAI`. It sends no request
+    /// yet.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when no request could be made as it is configured.
+    /// Returns [Unusable](Error::Unusable) when no request is possible with this configuration.
     pub fn endpoint(config: EndpointConfig) -> Result<Self, Error> {
         EmbeddingEndpoint::new(config).map(Self::Endpoint)
     }
 
-    /// A sentence transformer in a folder, as the library of that name writes it.
+    /// Loads a sentence transformer from a folder in the format of the library with that name.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when a file is missing or broken, or the model is of a kind that is not
-    /// read here.
+    /// Returns [Unusable](Error::Unusable) when a file is missing or broken, or this kind of model is not
+    /// supported.
     pub fn local(folder: &Path, prefixes: PromptPrefixes) -> Result<Self, Error> {
         LocalModel::open(folder, prefixes).map(Self::Local)
     }
@@ -149,10 +150,10 @@ impl Embedder {
         }
     }
 
-    /// Length of its vectors. An endpoint is asked the first time.
+    /// Returns the length of the vectors. For an endpoint, the first call sends a request.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when the endpoint does not say.
+    /// Returns [`Error::Unavailable`] when the endpoint does not return a vector.
     pub async fn dimensions(&self) -> Result<usize, Error> {
         match self {
             Self::BuiltIn(built_in) => Ok(built_in.dimensions()),
@@ -161,13 +162,13 @@ impl Embedder {
         }
     }
 
-    /// The vectors of texts, in their order, each of length one.
+    /// Returns the vectors of texts, in their order, each of length one.
     ///
-    /// `None` when a text has no meaning to this embedder, so that there is nothing to compare: rank
-    /// it by its terms alone. Every embedder has a bound on how much of a long text counts.
+    /// A vector is `None` when the text has no meaning to this embedder. Then there is nothing to compare:
+    /// rank the text by its terms alone. Every embedder has a limit on how much of a long text counts.
     ///
     /// # Errors
-    /// When there are none; never with [`Embedder::BuiltIn`].
+    /// Fails when the embedder returns no vectors; this never happens with [`Embedder::BuiltIn`].
     pub async fn embed(
         &self,
         texts: Vec<String>,
@@ -207,7 +208,7 @@ impl Default for BuiltIn {
 }
 
 impl BuiltIn {
-    /// The table that was built in.
+    /// Creates the embedder with the built-in table.
     #[must_use]
     pub fn new() -> Self {
         let table =
@@ -220,16 +221,17 @@ impl BuiltIn {
         Self { table, id: format!("builtin-{}-{width}-{digest}-{RULES}", table.dimensions()) }
     }
 
-    /// Length of its vectors.
+    /// Returns the length of the vectors.
     #[must_use]
     pub fn dimensions(&self) -> usize {
         self.table.dimensions()
     }
 
-    /// The vector of a text, of length one.
+    /// Returns the vector of a text, of length one.
     ///
-    /// `None` when the text has no meaning to it: it is empty, has only punctuation or a script the
-    /// table does not cover. Of a long text the first 64 KiB and 512 word pieces count.
+    /// It is `None` when the text has no meaning to the table: the text is empty, or has only punctuation
+    /// or a script that the table does not cover. Only the first 64 KiB and 512 word pieces of a long text
+    /// count.
     #[must_use]
     pub fn embed(&self, text: &str) -> Embedding {
         let mut vector = vec![0.0; self.table.dimensions()];
@@ -248,15 +250,15 @@ impl BuiltIn {
         SimilarityScale::from_vectors(&vectors, &vectors)
     }
 
-    /// The vector of a text in parts; see [`combine_parts`].
+    /// Returns the vector of a text in parts; see [`combine_parts`].
     #[must_use]
     pub fn embed_parts(&self, parts: &[(String, f32)]) -> Embedding {
         combine_parts(parts.iter().map(|(text, weight)| (self.embed(text), *weight)))
     }
 }
 
-/// The vector of a text in parts, of length one: each part counts by its weight, not by its
-/// length. `None` when no part has a meaning.
+/// Combines the vectors of the parts of a text into one vector of length one. Each part counts by its
+/// weight, not by its length. Returns `None` when no part has a meaning.
 pub fn combine_parts(parts: impl IntoIterator<Item = (Embedding, f32)>) -> Embedding {
     let mut sum: Vec<f32> = Vec::new();
     for (vector, weight) in parts {

@@ -16,7 +16,7 @@ use crate::metrics::{EmbeddedFrom, EmbeddedLabels, Metrics};
 use crate::store::RegistryStore;
 use crate::vectors::IndexIdentity;
 
-/// Texts of queries that are remembered, so that the next page of an answer costs nothing.
+/// The maximum number of query texts in the cache, so that the next page of a response costs nothing.
 const MAX_CACHED_QUERIES: usize = 1024;
 
 /// Texts with weights that are combined into one vector.
@@ -27,7 +27,7 @@ pub(crate) type WeightedParts = Vec<(String, f32)>;
 pub(crate) enum DegradedReason {
     /// The embedder of the index is not available any more.
     EmbedderGone,
-    /// The embedder of the index did not answer in time.
+    /// The embedder of the index did not respond in time.
     EmbedderUnavailable,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct EmbeddingService {
     queries: Mutex<QueryCache>,
 }
 
-/// Vectors of queries, the oldest first.
+/// A cache of the vectors of queries, the oldest first.
 #[derive(Debug, Default)]
 struct QueryCache {
     vectors: BTreeMap<Digest, Embedding>,
@@ -82,17 +82,17 @@ impl EmbeddingService {
         }
     }
 
-    /// The embedder that the index should be made with.
+    /// Returns the embedder that the index should use.
     pub(crate) fn configured(&self) -> &Arc<Embedder> {
         &self.configured
     }
 
-    /// The embedder that is always there.
+    /// Returns the built-in embedder, which is always available.
     pub(crate) fn built_in(&self) -> &Arc<Embedder> {
         &self.built_in
     }
 
-    /// The embedder that an index was made with.
+    /// Returns the embedder of the vectors in an index.
     pub(crate) fn embedder_of(&self, identity: &IndexIdentity) -> Option<&Arc<Embedder>> {
         [&self.configured, &self.built_in].into_iter().find(|known| known.id() == identity.embedder)
     }
@@ -214,7 +214,7 @@ impl EmbeddingService {
         self.metrics.embedded.get_or_create(&EmbeddedLabels { from }).inc_by(texts as u64);
     }
 
-    /// The vectors of all, or nothing.
+    /// Returns the vectors of all keys, or `None` when one is missing.
     fn cached_vectors(&self, keys: &[Digest]) -> Option<Vec<Embedding>> {
         let queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
         keys.iter().map(|key| queries.vectors.get(key).cloned()).collect()

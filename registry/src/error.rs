@@ -12,7 +12,7 @@ use semver::Version;
 
 use crate::{embed, store, vectors};
 
-/// The most owners that an error names.
+/// The maximum number of owners that an error names.
 const MAX_LISTED: usize = 5;
 
 macro_rules! codes {
@@ -67,7 +67,7 @@ codes! {
     TOO_MANY_FOLLOWERS = "A2S254", "too many streams of changes", "Close a stream, request the changes in pages, or try again later. Callers with a token have their own limit.";
     // Start.
     DATABASE_UNUSABLE = "A2S260", "database cannot be opened", "Check the address, the password and the permissions, and check that it is the database of a registry; `docs/operations.md` lists the requirements for PostgreSQL.";
-    DATABASE_NEWER = "A2S261", "database made by a newer version", "Use the newer version of the program, or restore an older database.";
+    DATABASE_NEWER = "A2S261", "database from a newer version", "Use the newer version of the program, or restore an older database.";
     INDEX_IN_USE = "A2S262", "index folder in use by another process", "Stop the other process, or use another data folder.";
     INDEX_UNUSABLE = "A2S263", "index folder cannot be used", "Check that the path is a folder that the registry can write to.";
     EMBEDDER_UNUSABLE = "A2S264", "embedder cannot be used", "Use `builtin`, the address of an OpenAI-compatible API with `--embedding-model`, or the folder of an uncased BERT sentence transformer.";
@@ -100,22 +100,22 @@ pub struct DigestMismatch {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The path leads nowhere.
+    /// The path does not exist.
     #[error("this path does not exist")]
     UnknownRoute,
-    /// The path is right, the method is not.
+    /// The path does not support the method.
     #[error("this path does not support this method")]
     MethodNotAllowed,
-    /// The body is of a type that is not taken here.
+    /// The registry does not support the media type of the body.
     #[error("the media type `{0}` is not supported")]
     UnsupportedMedia(String),
-    /// The caller accepts nothing that can be given.
+    /// The caller accepts none of the available media types.
     #[error("a document is not available as `{0}`")]
     NotAcceptable(String),
-    /// The body is larger than is taken here.
+    /// The body is too large.
     #[error("the body is larger than {limit} bytes")]
     BodyTooLarge {
-        /// The most that is taken, in bytes.
+        /// The maximum size, in bytes.
         limit: usize,
     },
     /// The body is malformed.
@@ -124,14 +124,14 @@ pub enum Error {
     /// A part of the path or the query is malformed.
     #[error("{0}")]
     MalformedParameter(String),
-    /// The token that was shown does not open this.
+    /// The token of the request does not allow it.
     #[error("{0}")]
     Unauthorized(#[from] AuthError),
-    /// The time for a request ran out.
+    /// The request was not finished in time.
     #[error("the request was not finished within {0} s")]
     TimedOut(u64),
 
-    /// The document has errors; all of them are here.
+    /// The document has errors; the list contains all of them.
     #[error("the document has {}", count_errors(.0))]
     DocumentRejected(Vec<Diagnostic>),
     /// The version exists with other content.
@@ -144,7 +144,7 @@ pub enum Error {
         name: CapabilityName,
         /// Its kebab-case form.
         id: String,
-        /// The capability that has it.
+        /// The capability that has this form already.
         owner: String,
     },
     /// The name looks like that of another owner.
@@ -154,10 +154,10 @@ pub enum Error {
     LookalikeName {
         /// The name.
         name: CapabilityName,
-        /// The published one.
+        /// The similar published name.
         other: CapabilityName,
     },
-    /// The name was claimed before.
+    /// The name belongs to others.
     #[error("`{name}` belongs to {}", listed(.owners))]
     NotOwner {
         /// The name.
@@ -165,48 +165,48 @@ pub enum Error {
         /// The owners, who may publish under it.
         owners: Vec<TokenSubject>,
     },
-    /// A mirror did not copy this from its source.
+    /// The mirror did not copy this name or version from its source.
     #[error("{}", not_mirrored(.name, .version.as_ref(), .origin.as_deref()))]
     NotMirrored {
         /// The name.
         name: CapabilityName,
-        /// The version, when one was to be changed.
+        /// The version, when the request changes a version.
         version: Option<Version>,
         /// The registry that it was copied from; none when it was published here.
         origin: Option<String>,
     },
-    /// A mirror showed a token that owns the names of others.
+    /// A mirror used a token that owns the names of others.
     #[error(
         "the token of `{0}` has the scope `admin`, so a mirror's source could change every name"
     )]
     MirrorPrivileged(TokenSubject),
-    /// Not one version was named.
+    /// The request does not name exactly one version.
     #[error("name one version of `{0}` exactly, such as `1.2.0`")]
     NotExact(CapabilityName),
-    /// The words about a deprecated version make no sense.
+    /// The message or the successor of a deprecation is invalid.
     #[error("{0}")]
     BadDeprecation(String),
     /// The dependencies of the document have too many dependencies.
     #[error("the dependencies of the document have more than {most} versions in total")]
     TooManyDependencies {
-        /// The most there may be.
+        /// The maximum number of versions.
         most: usize,
     },
 
     /// No version of this name was ever published.
     #[error("unknown capability `{0}`")]
     CapabilityMissing(String),
-    /// The capability is there, but no version is as asked for.
+    /// The capability exists, but no version matches the request.
     #[error("no version of `{name}` matches `{wanted}`; known versions: {known}")]
     VersionMissing {
         /// Name of the capability.
         name: CapabilityName,
         /// The requested version or range.
         wanted: String,
-        /// Some of the versions that there are.
+        /// Some of the known versions.
         known: String,
     },
-    /// No live capability talks to this host.
+    /// No live capability uses this host.
     #[error("no capability talks to `{0}`")]
     ServiceMissing(String),
     /// The stored text was changed outside the registry.
@@ -220,41 +220,41 @@ pub enum Error {
         reason: String,
     },
 
-    /// The search makes no sense.
+    /// The search request is invalid.
     #[error("{0}")]
     BadSearch(String),
-    /// The preset is not one of those there are.
+    /// The preset is unknown.
     #[error("unknown strategy `{given}`; known strategies: {known}")]
     UnknownStrategy {
         /// The requested version or range.
         given: String,
-        /// The presets.
+        /// The known presets.
         known: String,
     },
-    /// The cursor was not given out here, or for another search.
+    /// The cursor is malformed, or belongs to another search.
     #[error("{0}")]
     BadCursor(&'static str),
-    /// A time before which nothing can be removed.
+    /// The registry cannot remove entries before this time.
     #[error("{0}")]
     BadTrim(String),
     /// The index is being built.
     #[error("the search index is being built from the stored documents")]
     IndexNotReady,
 
-    /// The report makes no sense.
+    /// The report is invalid.
     #[error("{0}")]
     BadOutcome(String),
     /// The report names another checksum than the published one.
     #[error("{0}")]
     OutcomeDigest(Box<DigestMismatch>),
 
-    /// The token that is asked for makes no sense.
+    /// The request for a token is invalid.
     #[error("{0}")]
     BadToken(String),
-    /// There is a token of this name.
+    /// A token with this name exists already.
     #[error("a token with the name `{0}` exists already")]
     TokenTaken(TokenSubject),
-    /// There is no token of this name.
+    /// A token with this name does not exist.
     #[error("unknown token `{0}`")]
     TokenMissing(TokenSubject),
     /// The name would have no owner.
@@ -264,7 +264,7 @@ pub enum Error {
     #[error("the registry cannot stream the changes now: {0}")]
     TooManyFollowers(StreamRejection),
 
-    /// Something that should not happen.
+    /// An unexpected error inside the registry.
     #[error("an unexpected error occurred in the registry")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The store failed.
@@ -282,13 +282,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub fn code(&self) -> &'static ErrorCode {
         self.code_and_status().0
     }
 
-    /// The HTTP status.
+    /// Returns the HTTP status.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.code_and_status().1
@@ -305,7 +305,7 @@ impl Error {
         problem
     }
 
-    /// The table: variant, code, status.
+    /// Returns the code and the status of each variant.
     fn code_and_status(&self) -> (&'static ErrorCode, u16) {
         match self {
             Self::UnknownRoute => (&UNKNOWN_ROUTE, 404),
@@ -402,7 +402,7 @@ fn store_text(error: &store::Error) -> &'static str {
         store::ErrorKind::Lost => "the database lacks data that was there before",
         store::ErrorKind::Unavailable => "the database did not respond",
         store::ErrorKind::Unusable => "the database cannot be opened",
-        store::ErrorKind::Newer => "the database was made by a newer version of the program",
+        store::ErrorKind::Newer => "the database is from a newer version of the program",
     }
 }
 

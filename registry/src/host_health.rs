@@ -14,7 +14,7 @@ use a2s::api::HostHealth;
 const HALF_LIFE: f64 = 120_000.0;
 /// The age in milliseconds after which a report is removed: five half-lives.
 const MAX_AGE: i64 = 600_000;
-/// Hosts that are remembered, and voices of each.
+/// The maximum number of hosts, and of executors that report about each.
 const MAX_HOSTS: usize = 4_096;
 const MAX_REPORTERS: usize = 64;
 
@@ -27,7 +27,7 @@ pub(crate) struct HostHealthTracker {
 /// The last report of each executor about one host, with its time.
 type HostReports = BTreeMap<u8, (f64, i64)>;
 
-/// The hosts that are not well at one time, with their health, 0 to 1.
+/// The unhealthy hosts at one time, with their health, 0 to 1.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct UnhealthyHosts(BTreeMap<Domain, f64>);
 
@@ -49,7 +49,7 @@ impl HostHealthTracker {
         }
     }
 
-    /// The hosts that are not well at `now`; usually none.
+    /// Returns the unhealthy hosts at `now`; usually there are none.
     pub(crate) fn unhealthy_hosts(&self, now: i64) -> UnhealthyHosts {
         let mut hosts = self.lock();
         remove_old(&mut hosts, now);
@@ -60,7 +60,8 @@ impl HostHealthTracker {
         UnhealthyHosts(unhealthy.collect())
     }
 
-    /// Nothing panics while it holds this lock; if it did, a part of a report would be left.
+    /// Locks the hosts. No code panics while it holds this lock; after a panic, a part of a report would be
+    /// left.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Domain, HostReports>> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -71,7 +72,7 @@ impl UnhealthyHosts {
         self.0.is_empty()
     }
 
-    /// The health of what needs all of these hosts: that of the weakest.
+    /// Returns the lowest health of these hosts, for a capability that needs all of them.
     pub(crate) fn worst_health<'d>(&self, domains: impl IntoIterator<Item = &'d Domain>) -> f64 {
         domains.into_iter().filter_map(|domain| self.0.get(domain)).copied().fold(1.0, f64::min)
     }

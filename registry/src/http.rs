@@ -41,9 +41,9 @@ use crate::catalog::{AnySearchResponse, Catalog};
 use crate::mirror::MirrorSource;
 use crate::tokens::TokenService;
 
-/// The largest body that is no document.
+/// The maximum size of a body that is not a document, in bytes.
 const MAX_REQUEST_BYTES: usize = 64 * 1024;
-/// Capabilities on a page when the caller does not say how many, and at most.
+/// The default number of capabilities on a page, and the maximum.
 const DEFAULT_PAGE_SIZE: u32 = 50;
 const MAX_PAGE_SIZE: u32 = 100;
 
@@ -75,7 +75,7 @@ type App = State<Arc<HttpState>>;
 )]
 struct RegistryApi;
 
-/// The routes under `/v1` and their description.
+/// Returns the routes under `/v1` with their description.
 fn api(document_bytes: usize) -> OpenApiRouter<Arc<HttpState>> {
     let documents = DefaultBodyLimit::max(document_bytes);
     let requests = DefaultBodyLimit::max(MAX_REQUEST_BYTES);
@@ -104,7 +104,7 @@ fn api(document_bytes: usize) -> OpenApiRouter<Arc<HttpState>> {
         .routes(routes!(history::trim_audit))
 }
 
-/// The description of the routes under `/v1`.
+/// Returns the OpenAPI description of the routes under `/v1`.
 pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
     let mut openapi = api(0).split_for_parts().1;
     let bearer = HttpBuilder::new()
@@ -119,14 +119,14 @@ pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
     openapi
 }
 
-/// The routes under `/v1`: to be merged with those of other services.
+/// Returns the routes under `/v1`, to be merged with those of other services.
 pub(crate) fn routes(shared: &Arc<HttpState>) -> Router {
     let limits = shared.catalog.limits;
     add_error_layers(api(limits.document_bytes).split_for_parts().0, limits.request_time)
         .with_state(Arc::clone(shared))
 }
 
-/// Everything that a registry alone answers.
+/// Returns all routes of a registry that runs alone.
 pub(crate) fn router(shared: &Arc<HttpState>) -> Router {
     let health = Router::new()
         .route("/healthz", axum::routing::get(healthz))
@@ -138,7 +138,8 @@ pub(crate) fn router(shared: &Arc<HttpState>) -> Router {
         .fallback(not_found)
 }
 
-/// Every way out of a handler is an answer of ours: a wrong method, a deadline, a panic.
+/// Adds the layers that turn a wrong method, a missed deadline and a panic into an error response of the
+/// registry.
 fn add_error_layers(router: Router<Arc<HttpState>>, deadline: Duration) -> Router<Arc<HttpState>> {
     router
         .method_not_allowed_fallback(|| async { Error::MethodNotAllowed })
@@ -148,7 +149,7 @@ fn add_error_layers(router: Router<Arc<HttpState>>, deadline: Duration) -> Route
         }))
 }
 
-/// Answers what no route takes.
+/// Responds to a request that no route matches.
 pub async fn not_found() -> Response {
     Error::UnknownRoute.into_response()
 }
@@ -166,10 +167,10 @@ async fn stop_at_deadline(
 
 /// Publish a document
 ///
-/// Compiles it and reports every problem in one answer. A published version never changes: the
-/// same content again changes nothing, other content under the same version is a conflict. A mirror
-/// names the registry that it copies in the header `A2S-Mirror`, and publishes under names that are free
-/// or that it has created from there.
+/// The registry compiles the document and reports every problem in one response. A published version never
+/// changes: the same content again changes nothing, and other content under the same version is a conflict.
+/// A mirror names the registry that it copies in the header A2S-Mirror, and publishes under names that are
+/// free or that it has created from there.
 #[utoipa::path(
     post, path = "/v1/capabilities", tag = "capabilities", security(("token" = [])),
     request_body(content(
@@ -212,7 +213,7 @@ struct PageParams {
 
 /// List capabilities
 ///
-/// The live version of each, in order of name.
+/// Returns the live version of each, in order of name.
 #[utoipa::path(
     get, path = "/v1/capabilities", tag = "capabilities", params(PageParams),
     responses(
@@ -253,8 +254,8 @@ async fn list_versions(
 
 /// Read a document
 ///
-/// The source text as it was published, or its content as JSON. The weak `ETag` is the checksum.
-/// `Content-Location` names the exact version when a range was asked for.
+/// Returns the source text as it was published, or its content as JSON. The weak `ETag` is the checksum.
+/// For a range, `Content-Location` names the exact version.
 #[utoipa::path(
     get, path = "/v1/capabilities/{name}/{version}", tag = "capabilities",
     params(
@@ -325,9 +326,9 @@ async fn get_stats(
 
 /// Search by intent
 ///
-/// Finds what fits an intent in words, by meaning and by terms, best first. When nothing is close
-/// enough the answer is empty and says so. With `intents` there is an answer for each of them;
-/// with `level: services` the hits are the services that fitting capabilities talk to.
+/// Finds capabilities that fit an intent in words, by meaning and by terms, the best first. When no
+/// capability is close enough, the response is empty and states that. With `intents` the response has a
+/// result for each of them; with `level: services` the hits are the services that fitting capabilities use.
 #[utoipa::path(
     post, path = "/v1/search", tag = "search", request_body = SearchRequest,
     responses(
@@ -346,8 +347,8 @@ async fn search_capabilities(
 
 /// Show the search index
 ///
-/// Which embedder it was made with, how many capabilities are in it, and how far the new one is that
-/// is being built, for instance because the registry was started with another embedder.
+/// Returns the embedder of the index, the number of its capabilities, and the progress of a new index that
+/// is being built, for instance because the registry started with another embedder.
 #[utoipa::path(
     get, path = "/v1/index", tag = "search",
     responses(
@@ -379,10 +380,10 @@ async fn verify_capability(
 
 /// Report the outcome of a run
 ///
-/// Counts once per run, however often it is reported. Failures that the caller, a guardian or the
-/// executor is to blame for do not count against the capability. A run counts by when it ended, and
-/// is not taken when that is more than 30 days ago. Needs a token of the scope `service`, which executors
-/// have.
+/// A run counts once, however often it is reported. Failures for which the caller, a guardian or the
+/// executor is to blame do not count against the capability. The time of a run is its end; the registry
+/// rejects a run that ended more than 30 days ago. Requires a token with the scope `service`, which
+/// executors have.
 #[utoipa::path(
     post, path = "/v1/outcomes", tag = "search", security(("token" = [])),
     request_body = OutcomeReport,

@@ -47,18 +47,18 @@ use crate::store::indexes::IndexId;
 use crate::store::{CapabilityId, ChangeSeq, RegistryStore};
 use crate::vectors::{self, IndexChange, VectorIndex};
 
-/// Changes that are made in one go.
+/// The maximum number of changes in one batch.
 const BATCH: u32 = 256;
 /// The time that changes wait for the embedder; after that they are found by words alone until they have
 /// vectors. Publishing waits a little longer.
 const EMBED_DEADLINE: EmbedDeadline = EmbedDeadline::Short(Duration::from_secs(4));
 /// The longest time from a change to its flush. Until then a crash costs only a repetition.
 const FLUSH_DELAY: Duration = Duration::from_secs(1);
-/// So many changes are brought to disk at once.
+/// The number of changes after which a flush happens at once.
 const FLUSH_CHANGES: usize = 2048;
-/// After so many changes the index is asked whether it is worn.
+/// The number of changes after which the indexer checks the index for wear.
 const CHECK_CHANGES: usize = 10_000;
-/// After so many failures in a row the index counts as broken.
+/// The number of failures in a row after which the index counts as broken.
 const FAILURES_BEFORE_REBUILD: u32 = 3;
 
 /// The progress of the index.
@@ -66,15 +66,15 @@ const FAILURES_BEFORE_REBUILD: u32 = 3;
 struct IndexProgress {
     /// Queries see every change up to this one.
     applied: ChangeSeq,
-    /// It was level with the store once since the start.
+    /// Set when the index has caught up with the store at least once since the start.
     is_ready: bool,
     /// The index that is being built, if one is.
     building: Option<IndexBuilding>,
-    /// Nothing is written, as the disk has too little space.
+    /// Set when the index is not written because the disk has too little space.
     is_paused: bool,
 }
 
-/// The running indexer. It stops when this is dropped.
+/// The handle of the running indexer. Dropping it stops the indexer.
 #[derive(Debug)]
 pub(crate) struct IndexerHandle {
     progress: watch::Receiver<IndexProgress>,
@@ -86,7 +86,7 @@ pub(crate) struct IndexerHandle {
 
 /// A command to the indexer.
 enum IndexCommand {
-    /// Look for changes.
+    /// Checks for new changes.
     Follow,
     /// Rebuilds rows and index; the reply is the number of capabilities in the index.
     Rebuild(oneshot::Sender<Result<usize, Error>>),
@@ -145,8 +145,8 @@ impl IndexerHandle {
         }
     }
 
-    /// Waits, but not for ever, until queries see the change. False when they do not yet; they
-    /// will.
+    /// Waits at most `at_most` until queries see the change. Returns false when they do not see it yet;
+    /// they will see it later.
     pub(crate) async fn wait_for(&self, seq: ChangeSeq, at_most: Duration) -> bool {
         // A full inbox means that the indexer is about to look anyway.
         let _ = self.commands.try_send(IndexCommand::Follow);
@@ -154,7 +154,7 @@ impl IndexerHandle {
         self.wait(at_most, is_settled).await && self.progress.borrow().applied >= seq
     }
 
-    /// Waits, but not for ever, until the index was level with the store once.
+    /// Waits at most `at_most` until the index has caught up with the store once.
     pub(crate) async fn wait_until_ready(&self, at_most: Duration) -> bool {
         self.wait(at_most, |progress| progress.is_ready).await
     }
@@ -168,7 +168,7 @@ impl IndexerHandle {
         self.progress.borrow().is_paused
     }
 
-    /// Waits until nothing is being built.
+    /// Waits until no index is being built.
     #[cfg(test)]
     pub(crate) async fn wait_until_built(&self) {
         // A build that is called for is noted before the index says that it is ready.

@@ -4,7 +4,7 @@ use a2s::{InputField, JsonTypes};
 
 use crate::store::dependency_rows::normalize_port_name;
 
-/// A value that a capability gives.
+/// A value that a capability returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OutputPort {
     pub(crate) name: String,
@@ -20,8 +20,8 @@ pub(crate) struct IoMatch<'a> {
     pub(crate) typed: bool,
 }
 
-/// Every output that an input can take: their names are the same but for case and separators, and
-/// some value is of both types.
+/// Returns every pair of an output and an input that can take it. Their names differ at most in case and
+/// separators, and at least one value has both types.
 pub(crate) fn match_outputs<'a>(
     outputs: &'a [OutputPort],
     inputs: &'a [InputField],

@@ -3,9 +3,9 @@
 use a2s::api::Latency;
 use serde::{Deserialize, Serialize};
 
-/// Buckets for each doubling of the time: each is 19 % wide.
+/// The number of buckets for each doubling of the time. Each bucket is 19 % wide.
 const PER_DOUBLING: f64 = 4.0;
-/// Up to 2²³ ms, two hours; what took longer is in the last one.
+/// The number of buckets. They cover times up to 2²³ ms, about two hours; longer times are in the last one.
 const BUCKETS: usize = 93;
 /// At this number of counted runs, all counts are halved, so that recent runs count more.
 const MAX_RUNS: u32 = 4_096;
@@ -33,7 +33,7 @@ impl LatencyHistogram {
         }
     }
 
-    /// None before the first run.
+    /// Returns the percentiles; `None` before the first run.
     pub(crate) fn percentiles(&self) -> Option<Latency> {
         Some(Latency { p50_ms: self.percentile(0.5)?, p95_ms: self.percentile(0.95)? })
     }

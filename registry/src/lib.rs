@@ -90,6 +90,27 @@ mod documents;
 pub mod embed;
 mod embedding_service;
 mod error;
+/// Private items for the fuzz targets.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    use crate::embed::{Embedding, embeddings_response};
+
+    /// The maximum length of a vector, in dimensions.
+    pub const MAX_DIMENSIONS: usize = embeddings_response::MAX_DIMENSIONS;
+
+    /// Reads the answer of an embeddings API.
+    ///
+    /// # Errors
+    /// When the answer cannot be used.
+    pub fn parse_response(
+        answer: &[u8],
+        count: usize,
+        expected: Option<usize>,
+    ) -> Result<(Vec<Embedding>, usize), String> {
+        embeddings_response::parse_response(answer, count, expected)
+    }
+}
 mod host_health;
 mod http;
 mod index;
@@ -161,12 +182,13 @@ pub struct Config {
     /// A configured token of the scope `service`, in addition to the tokens that the registry creates: for
     /// the executors of this registry, and for the process that it is a part of.
     pub service_token: Option<Secret>,
-    /// Bounds.
+    /// The limits.
     pub limits: Limits,
 }
 
 impl Config {
-    /// A registry in one folder, with the built-in embedder and the usual limits.
+    /// Creates the configuration of a registry in one folder, with the built-in embedder and the default
+    /// limits.
     #[must_use]
     pub fn in_folder(folder: &Path, token: Option<Secret>) -> Self {
         Self {
@@ -184,7 +206,7 @@ impl Config {
 /// Limits on requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The largest document, in bytes. The compiler has a bound of its own, 1 MiB.
+    /// The maximum size of a document, in bytes. The compiler has a separate limit, 1 MiB.
     pub document_bytes: usize,
     /// The longest time of a request, its body included.
     pub request_time: Duration,
@@ -306,7 +328,7 @@ impl App {
         http::routes(&self.shared)
     }
 
-    /// The description of the routes under `/v1`.
+    /// Returns the OpenAPI description of the routes under `/v1`.
     #[must_use]
     pub fn openapi() -> utoipa::openapi::OpenApi {
         http::openapi()
@@ -315,7 +337,7 @@ impl App {
     /// Publishes a document for `caller`, as `POST /v1/capabilities` does.
     ///
     /// # Errors
-    /// When the document has errors, its version or id is taken, or its name belongs to others.
+    /// Fails when the document has errors, its version or id is taken, or its name belongs to others.
     pub async fn publish(
         &self,
         source: Vec<u8>,
@@ -347,7 +369,7 @@ impl App {
         self.shared.catalog.index.is_paused()
     }
 
-    /// The search index that is being built, if one is.
+    /// Returns the search index that is being built, if there is one.
     pub fn building(&self) -> Option<IndexBuilding> {
         self.shared.catalog.index.building()
     }
@@ -361,7 +383,7 @@ impl App {
         self.shared.catalog.index.rebuild().await
     }
 
-    /// Ends the streams of changes, so that a listener has nothing to wait for when it stops.
+    /// Ends the streams of changes, so that a listener can stop without waiting for them.
     pub fn end_streams(&self) {
         self.shared.catalog.feed.end_streams();
     }

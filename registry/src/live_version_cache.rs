@@ -19,7 +19,7 @@ const MAX_CACHED: usize = 131_072;
 /// The number of entries that the preload reads at once.
 const BATCH: u32 = 1_000;
 
-/// Reads live versions, and remembers them until they change.
+/// A cache of live versions. An entry is valid until the version changes.
 #[derive(Debug)]
 pub(crate) struct LiveVersionCache {
     store: Arc<dyn RegistryStore>,
@@ -39,10 +39,10 @@ impl LiveVersionCache {
         Self { store, cached: Mutex::default() }
     }
 
-    /// The live versions of these capabilities. One of which all versions are yanked has none.
+    /// Returns the live versions of these capabilities. A capability with only yanked versions has none.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails when the store does not respond.
     pub(crate) async fn load(
         &self,
         capabilities: impl IntoIterator<Item = CapabilityId>,
@@ -72,10 +72,10 @@ impl LiveVersionCache {
         Ok(found)
     }
 
-    /// Reads all of them, as long as they can be kept, ahead of the searches that ask for them.
+    /// Reads all live versions before searches need them, as long as the cache has room.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails when the store does not respond.
     pub(crate) async fn preload(&self) -> Result<(), Error> {
         let mut after = None::<CapabilityName>;
         loop {
@@ -92,7 +92,7 @@ impl LiveVersionCache {
         }
     }
 
-    /// Something about a capability of this name was written.
+    /// Removes the capability with this name from the cache after a change.
     pub(crate) fn invalidate(&self, name: &CapabilityName) {
         let mut kept = self.lock();
         kept.changes += 1;
@@ -101,7 +101,7 @@ impl LiveVersionCache {
         }
     }
 
-    /// Something about these capabilities was written.
+    /// Removes these capabilities from the cache after a change.
     pub(crate) fn invalidate_all(&self, capabilities: &[CapabilityId]) {
         let mut kept = self.lock();
         kept.changes += 1;

@@ -11,23 +11,23 @@ use axum::http::HeaderMap;
 
 use crate::Error;
 
-/// The longest name of a source, in bytes.
+/// The maximum length of the name of a source, in bytes.
 const MAX_SOURCE: usize = 1_024;
 
 /// The source of a mirror's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MirrorSource {
-    /// The address of the registry that is copied.
+    /// The address of the registry that the mirror copies.
     pub(crate) source: String,
-    /// The checksum that the source names for the version that the request is about.
+    /// The checksum that the source states for the version of the request.
     pub(crate) checksum: Option<Digest>,
 }
 
 impl MirrorSource {
-    /// Reads the headers of a request; none when no mirror sent it.
+    /// Reads the headers of a request. Returns `None` when no mirror sent it.
     ///
     /// # Errors
-    /// When a header is malformed, or the caller's token has the scope `admin`.
+    /// Fails when a header is malformed, or the caller's token has the scope `admin`.
     pub(crate) fn from_headers(
         headers: &HeaderMap,
         caller: &Caller,

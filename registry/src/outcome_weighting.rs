@@ -18,7 +18,7 @@ pub(crate) const HALF_LIFE_DAYS: f64 = 14.0;
 pub(crate) const SESSION_LIMIT: f64 = 8.0;
 /// The number of session slots of an executor.
 pub(crate) const SESSION_SLOTS: usize = 16;
-/// No executor weighs more than so many average ones.
+/// The maximum weight of an executor, as a multiple of the average weight.
 const MAX_AVERAGES: f64 = 2.0;
 
 const DAY: f64 = 86_400_000.0;
@@ -36,13 +36,13 @@ pub(crate) struct RunWeight {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunEnd {
     Success,
-    /// It counts against the capability.
+    /// The run counts against the capability.
     Fault,
     /// It says nothing about the capability.
     Neutral,
 }
 
-/// The runs that one executor has reported of one version.
+/// The weights of the runs that one executor has reported for one version.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ReporterWeights {
     /// By session slot; missing slots at the end have no runs.
@@ -52,13 +52,14 @@ pub(crate) struct ReporterWeights {
 }
 
 impl RunWeight {
-    /// A run that ended just now.
+    /// Returns the weight of a run that ended just now.
     pub(crate) fn from_end(end: RunEnd) -> Self {
         let one = |is| if is { 1.0 } else { 0.0 };
         Self { good: one(end == RunEnd::Success), bad: one(end == RunEnd::Fault), runs: 1.0 }
     }
 
-    /// The same at a later time. An earlier one changes nothing: clocks go back.
+    /// Returns the weight at the time `now`. A time before `since` changes nothing, because clocks can go
+    /// back.
     pub(crate) fn decayed(self, since: i64, now: i64) -> Self {
         let days = now.saturating_sub(since).max(0) as f64 / DAY;
         let factor = (-days / HALF_LIFE_DAYS).exp2();
@@ -70,7 +71,7 @@ impl RunWeight {
         self.good + self.bad
     }
 
-    /// The same with at most so much evidence, and at most so many runs.
+    /// Returns the weight with at most this evidence and at most this weight of runs.
     fn limit(self, evidence: f64, runs: f64) -> Self {
         self.scale(limit_factor(evidence, self.evidence()), limit_factor(runs, self.runs))
     }
@@ -118,16 +119,16 @@ impl ReporterWeights {
     }
 }
 
-/// The sum over all executors, each with at most the weight of [`MAX_AVERAGES`] average ones. All weights must
-/// be of the same time. As limits are relative, the sum falls with time as its parts do.
+/// Sums the weights of all executors, each with at most [`MAX_AVERAGES`] times the average weight. All
+/// weights must be of the same time. The limits are relative, so the sum falls with time as its parts do.
 pub(crate) fn sum_reporters(reporters: &[RunWeight]) -> RunWeight {
     let evidence = fair_limit(reporters.iter().map(|weight| weight.evidence()));
     let runs = fair_limit(reporters.iter().map(|weight| weight.runs));
     reporters.iter().fold(RunWeight::default(), |sum, one| sum.plus(one.limit(evidence, runs)))
 }
 
-/// The limit that is [`MAX_AVERAGES`] times the average of the amounts under that same limit. None needs
-/// one as long as there are no more than [`MAX_AVERAGES`] of them.
+/// Returns the limit that is [`MAX_AVERAGES`] times the average of the amounts under that same limit. With
+/// at most [`MAX_AVERAGES`] amounts, no amount needs a limit.
 fn fair_limit(amounts: impl Iterator<Item = f64>) -> f64 {
     // Those with nothing to say are no crowd.
     let mut amounts: Vec<_> = amounts.filter(|amount| 0.0 < *amount).collect();
@@ -150,7 +151,7 @@ fn fair_limit(amounts: impl Iterator<Item = f64>) -> f64 {
     f64::INFINITY
 }
 
-/// The factor that brings `amount` down to `limit`; 1 when it is below.
+/// Returns the factor that reduces `amount` to `limit`; 1 when the amount is not larger.
 fn limit_factor(limit: f64, amount: f64) -> f64 {
     if amount <= limit { 1.0 } else { limit / amount }
 }

@@ -17,7 +17,7 @@ use crate::outcome_weighting::RunWeight;
 /// The assumption about a capability that never ran: as if it had run this often with this success.
 const PRIOR_SUCCESSES: f64 = 4.0;
 const PRIOR_FAULTS: f64 = 1.0;
-/// So much weight of runs counts as the most popular there can be.
+/// The weight of runs from which the usage of a capability counts as the maximum.
 const MANY_RUNS: f64 = 10_000.0;
 
 /// A number for each term.
@@ -30,7 +30,7 @@ const TERMS: [&str; 6] =
 /// The features of one hit for the ranking.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RankingFeatures {
-    /// 0 to 1.
+    /// The relevance, 0 to 1.
     pub(crate) relevance: f64,
     /// The current weights of its runs.
     pub(crate) runs: RunWeight,
@@ -51,12 +51,12 @@ pub(crate) struct RankedChoice {
 }
 
 impl RankedChoice {
-    /// The score under the strategy that chose it.
+    /// Returns the score under the strategy that chose the hit.
     pub(crate) fn score(&self) -> f64 {
         self.scores.first().copied().unwrap_or_default()
     }
 
-    /// The better one first.
+    /// Compares two hits. The better one comes first.
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
         let pairs = self.scores.iter().zip(&other.scores);
         pairs.map(|(a, b)| b.total_cmp(a)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
@@ -97,7 +97,7 @@ pub(crate) fn choose_strategy(
     })
 }
 
-/// The terms that add up to the score of a hit, in this order.
+/// Returns the terms that add up to the score of a hit, in this order.
 pub(crate) fn explain_score(merits: &RankingFeatures, strategy: &RankStrategy) -> Vec<ScoreTerm> {
     let shares = TERMS.into_iter().zip(strategy.shares());
     let terms = shares.zip(merits.values()).map(|((term, weight), value)| ScoreTerm {
@@ -130,7 +130,7 @@ pub(crate) fn reliability(runs: &RunWeight) -> f64 {
     (mean - (mean * (1.0 - mean) / (all + 1.0)).sqrt()).max(0.0)
 }
 
-/// Runs on a logarithmic scale.
+/// Returns the weight of runs on a logarithmic scale, at most 1.
 fn popularity(runs: &RunWeight) -> f64 {
     (runs.runs.ln_1p() / MANY_RUNS.ln_1p()).min(1.0)
 }

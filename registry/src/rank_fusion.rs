@@ -20,21 +20,21 @@ use crate::vectors::VectorHit;
 
 /// Share of the cosine in the relevance; the rest is BM25.
 const DENSE_SHARE: f64 = 0.6;
-/// A clause counts a little less than the whole intent.
+/// The factor of a clause: a clause counts a little less than the whole intent.
 const CLAUSE_DISCOUNT: f64 = 0.9;
-/// The height of a similarity below which one capability, looked at alone, does not fit.
+/// The minimum height of a similarity at which a single capability fits.
 const NEAR: f64 = 1.58;
 /// The additional nearness that the best of many must have, for each e-fold of the comparisons.
 const NEAR_RISE: f64 = 0.39;
 
-/// A capability that was found, before its history is looked at.
+/// A capability that a search found, before its runs count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FusedCandidate {
     /// The capability.
     pub capability: CapabilityId,
-    /// 0 to 1, comparable within one answer.
+    /// The relevance, 0 to 1, comparable within one response.
     pub relevance: f64,
-    /// The best cosine of a probe, 0 to 1, comparable between answers.
+    /// The best cosine of a probe, 0 to 1, comparable between responses.
     pub similarity: f64,
     /// Set when it fits in absolute terms.
     pub fits: bool,
@@ -90,17 +90,16 @@ pub fn fuse(
     candidates
 }
 
-/// The [height](SimilarityScale::height) that the best `among` so many must have, compared with so many
-/// `probes`, or nothing fits.
+/// Returns the [height](SimilarityScale::height) that the best of `among` capabilities must have for
+/// `probes` probes. Below it, nothing fits.
 ///
-/// The more comparisons there are, the nearer the best of them is by chance: of intents that
-/// nothing fits, five in six have no capability as near as this, however many capabilities there
-/// are and however many clauses the intent has.
+/// With more comparisons, the best of them is nearer by chance. Of the intents that nothing fits, five in
+/// six have no capability as near as this, for any number of capabilities and of clauses.
 fn near_enough(among: usize, probes: usize) -> f64 {
     NEAR + NEAR_RISE * (among.max(1) as f64 * probes.max(1) as f64).ln()
 }
 
-/// `part / whole` from 0 to 1; 0 when there is no whole.
+/// Returns `part / whole`, limited to 0 to 1; 0 when `whole` is not positive.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
 }

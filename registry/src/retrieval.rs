@@ -38,11 +38,12 @@ pub use crate::rank_fusion::{FusedCandidate, fuse};
 pub use crate::store::CapabilityId;
 pub use crate::vectors::{SearchQuery, VectorHit};
 
-/// Candidates that each probe of a search brings from each of the two indexes, and that are ranked.
+/// The maximum number of candidates that each probe of a search takes from each of the two indexes for the
+/// ranking.
 pub const CANDIDATE_LIMIT: usize = 100;
 
-/// The texts to search with: the whole intent first, then its clauses. An intent that is an
-/// identifier, such as the name of a capability, is taken apart as names in the index are.
+/// Returns the texts to search with: the whole intent first, then its clauses. An intent that is an
+/// identifier, such as the name of a capability, is split into words as names in the index are.
 pub fn to_texts(intent: &str) -> Vec<String> {
     let is_identifier = !intent.trim().contains(char::is_whitespace);
     let whole = if is_identifier { split_name(intent) } else { intent.to_owned() };
@@ -57,7 +58,7 @@ pub fn to_probes(intent: &str, embedder: &BuiltIn) -> Vec<SearchQuery> {
         .collect()
 }
 
-/// An index that looks at everything: exact, in memory, for thousands of capabilities.
+/// An index that compares every point: exact, in memory, for thousands of capabilities.
 #[derive(Debug, Clone, Default)]
 pub struct BruteForceIndex {
     points: Vec<(CapabilityId, Embedding)>,
@@ -85,8 +86,8 @@ impl BruteForceIndex {
         self.points.is_empty()
     }
 
-    /// The `limit` nearest by cosine and the `limit` best by BM25, each with both scores; where it
-    /// is not among the best by BM25, that score is 0.
+    /// Returns the `limit` nearest points by cosine and the `limit` best by BM25, each with both scores. A
+    /// point that is not among the best by BM25 has the BM25 score 0.
     pub fn query(&self, probe: &SearchQuery, limit: usize) -> Vec<VectorHit> {
         let dense = probe.dense.as_deref();
         let cosines: Vec<_> =
@@ -138,7 +139,7 @@ fn cosine(probe: Option<&[f32]>, point: Option<&[f32]>) -> f32 {
     }
 }
 
-/// The places of the highest scores.
+/// Returns the positions of the highest scores, the highest first.
 fn best_indices(scores: &[f32], limit: usize, counts: fn(f32) -> bool) -> Vec<usize> {
     let mut places: Vec<_> = (0..scores.len()).filter(|place| counts(scores[*place])).collect();
     places.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));

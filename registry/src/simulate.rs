@@ -10,18 +10,18 @@ use crate::outcome_weighting::{ReporterWeights, RunEnd, RunWeight, SESSION_SLOTS
 use crate::rank::{RankStrategy, RankedChoice, RankingFeatures, choose_strategy, parse_strategies};
 
 const DAY: i64 = 86_400_000;
-/// Capabilities that an intent leads to.
+/// The number of capabilities that fit an intent.
 const ALTERNATIVES: usize = 10;
-/// Executors that report.
+/// The number of executors that report.
 const EXECUTORS: u64 = 100;
-/// Sessions of each.
+/// The number of sessions of each executor.
 const SESSIONS_PER_EXECUTOR: u64 = 20;
-/// Share of the runs that fail through the caller's input.
+/// The share of the runs that fail because of the caller's input.
 const CALLER_FAULT_RATE: f64 = 0.05;
 /// The differences in relevance between the alternatives: the standard deviation of their distance from 1.
 const SPREAD: f64 = 0.05;
 
-/// A number with the bounds that hold 95 of 100 such numbers.
+/// A mean with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The mean.
@@ -60,7 +60,7 @@ pub enum Attack {
 }
 
 impl Attack {
-    /// Every one.
+    /// All attacks.
     pub const ALL: [Self; 5] =
         [Self::OneExecutor, Self::OneSession, Self::ManyNames, Self::ManyNamesOnTwo, Self::Flood];
 }
@@ -68,7 +68,7 @@ impl Attack {
 /// The effect of hostile reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttackResult {
-    /// Intents that were looked at.
+    /// The number of simulated intents.
     pub intents: usize,
     /// Intents with another winner.
     pub changed: usize,
@@ -183,8 +183,8 @@ pub fn attack(seed: u64, intents: usize, runs: usize, gap: f64, attack: Attack) 
     AttackResult { intents, changed, changed_if_all_count }
 }
 
-/// Recall at 5 of `queries` queries with 20 candidates each, one of them right, by similarity and by
-/// score, when all are equally reliable and have been run from never to a thousand times.
+/// Simulates recall at 5 of `queries` queries with 20 candidates each, one of them right, by similarity and
+/// by score. All candidates are equally reliable and have up to a thousand runs.
 #[must_use]
 pub fn cost(seed: u64, queries: usize) -> RecallCost {
     const CANDIDATES: usize = 20;
@@ -220,11 +220,11 @@ pub fn cost(seed: u64, queries: usize) -> RecallCost {
     RecallCost { before: Estimate::from_values(&before), loss: Estimate::from_values(&loss) }
 }
 
-/// A capability that fits an intent.
+/// A simulated capability that fits an intent.
 #[derive(Debug)]
 struct SimulatedCapability {
     relevance: f64,
-    /// The chance that a run succeeds.
+    /// The probability that a run succeeds.
     reliability: f64,
     ledger: ReportLedger,
 }
@@ -327,7 +327,7 @@ fn strategies(preset: &str) -> Vec<RankStrategy> {
     parse_strategies(Some(&asked)).unwrap_or_default()
 }
 
-/// The places of the alternatives, best first.
+/// Returns the positions of the alternatives, the best first.
 fn order(
     alternatives: &[SimulatedCapability],
     strategies: &[RankStrategy],
@@ -354,7 +354,7 @@ fn second_to(
     order.into_iter().find(|place| *place != first).unwrap_or_default()
 }
 
-/// The winner if every report counted alike.
+/// Returns the position of the winner if every report counted equally.
 fn plain_winner(alternatives: &[SimulatedCapability]) -> usize {
     let rate = |one: &SimulatedCapability| {
         let (good, bad) = one.ledger.counts;
@@ -374,7 +374,7 @@ impl Estimate {
     }
 }
 
-/// `SplitMix64`: the same numbers on every machine.
+/// The random generator `SplitMix64`: the same numbers on every machine.
 #[derive(Debug)]
 struct SeededRandom(u64);
 
@@ -387,12 +387,12 @@ impl SeededRandom {
         bits ^ (bits >> 31)
     }
 
-    /// From 0 to 1, without 1.
+    /// Returns a number from 0 to 1, without 1.
     fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Of the standard normal distribution, near enough: the sum of twelve.
+    /// Returns a number of the standard normal distribution, approximated by the sum of twelve.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.share()).sum::<f64>() - 6.0
     }

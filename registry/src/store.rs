@@ -64,11 +64,11 @@ impl std::fmt::Debug for DatabaseAddress {
 /// The number of remembered runs, so that a repeated report counts once.
 const MAX_REMEMBERED_RUNS: i64 = 1_000_000;
 
-/// A capability in this store; never used for another one, even after a deletion by hand.
+/// The id of a capability in this store. It is never used for another one, even after a manual deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CapabilityId(pub i64);
 
-/// A version in this store.
+/// The id of a version in this store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VersionId(pub(crate) i64);
 
@@ -91,7 +91,7 @@ pub(crate) struct VersionEntry {
 }
 
 impl VersionEntry {
-    /// The same as the linker wants to know it.
+    /// Converts the entry to the form that the linker uses.
     pub(crate) fn to_version_info(&self) -> VersionInfo {
         VersionInfo {
             version: self.version.clone(),
@@ -105,7 +105,7 @@ impl VersionEntry {
 /// Statistics of the runs of a version.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct RunStats {
-    /// All runs.
+    /// The number of all runs.
     pub(crate) runs: u64,
     /// The successful ones.
     pub(crate) successes: u64,
@@ -126,7 +126,7 @@ impl RunStats {
 /// Details of the runs of a version.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RunDetails {
-    /// The most frequent first.
+    /// The failures, the most frequent first.
     pub(crate) failures: Vec<FailureCount>,
     /// The durations of successful runs.
     pub(crate) latency: LatencyHistogram,
@@ -136,13 +136,13 @@ pub(crate) struct RunDetails {
     pub(crate) last_run: Option<Timestamp>,
 }
 
-/// A version to be stored.
+/// A new version to store.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NewVersion {
     pub(crate) name: CapabilityName,
     pub(crate) version: Version,
     pub(crate) digest: Digest,
-    /// UTF-8.
+    /// The source text, in UTF-8.
     pub(crate) source: String,
     pub(crate) complexity: Complexity,
     /// The number of permissions that its caller must hold.
@@ -153,19 +153,19 @@ pub(crate) struct NewVersion {
 /// The result of storing a version.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PublicationResult {
-    /// It is stored; the change has this number.
+    /// The version is stored; the change has this number.
     Created(ChangeSeq),
-    /// The same digest was there; nothing changed.
+    /// The version exists with the same digest; nothing changed.
     Same,
-    /// The version is there with this digest; nothing changed.
+    /// The version exists with this other digest; nothing changed.
     Conflict(Digest),
     /// The kebab-case form of the name belongs to this capability; nothing changed.
     NameTaken(String),
     /// The name looks like this one, which belongs to others; nothing changed.
     LookAlike(CapabilityName),
-    /// The name belongs to these; nothing changed.
+    /// The name belongs to these owners; nothing changed.
     NotOwner(Vec<TokenSubject>),
-    /// A mirror has not created this name; nothing changed. Where the name came from.
+    /// The mirror has not created this name; nothing changed. The value is the origin of the name.
     OtherOrigin(Option<String>),
 }
 
@@ -194,16 +194,16 @@ pub(crate) struct RunOutcome {
     pub(crate) reporter_key: ReporterKey,
     /// The time of recording.
     pub(crate) at: Timestamp,
-    /// Runs that were recorded before are forgotten: they will not be reported again.
+    /// The store deletes runs that were recorded before this time, because they cannot be reported again.
     pub(crate) forget_before: Timestamp,
 }
 
 /// The key of the reporter: it has few values, so that invented names cost nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReporterKey {
-    /// The executor.
+    /// The slot of the executor.
     pub(crate) reporter: u8,
-    /// The session, among those of the executor.
+    /// The slot of the session, among those of the executor.
     pub(crate) session: u8,
 }
 
@@ -235,11 +235,11 @@ impl RunOutcome {
 /// The result of recording an outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RecordResult {
-    /// It counts from now on.
+    /// The run counts from now on.
     New,
     /// This run was reported before; nothing changed.
     Duplicate,
-    /// The version has this digest, not the reported one; nothing changed.
+    /// The version has this digest instead of the reported one; nothing changed.
     OtherDigest(Digest),
     /// There is no such version; nothing changed.
     Unknown,
@@ -252,9 +252,9 @@ pub(crate) struct ChangeSeq(pub(crate) i64);
 /// The changes that an index has to follow.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChangeOutbox {
-    /// Identity of this store; an index made from another one is worthless.
+    /// The identity of this store. An index of another store cannot be used.
     pub(crate) identity: String,
-    /// The last change there is.
+    /// The number of the last change.
     pub(crate) latest: ChangeSeq,
     /// The number of capabilities with a live version.
     pub(crate) live_count: u64,
@@ -270,17 +270,17 @@ pub(crate) struct ChangeOutbox {
 pub(crate) trait RegistryStore:
     EmbeddingStore + IndexStore + LifecycleStore + RelationStore + TokenStore + std::fmt::Debug
 {
-    /// Stores a version, makes it the live one where it is newest, and appends a change for it and
-    /// for everything that leads to it; unless the version or the kebab-case name is taken, or the
-    /// name belongs to others. A name that is free belongs to its first publisher. Of many that
+    /// Stores a version. Makes it the live one when it is the newest, and appends a change for it and for
+    /// all its direct and indirect dependents. Stores nothing when the version or the kebab-case name is
+    /// taken, or the name belongs to others. A free name belongs to its first publisher. When many callers
     /// publish one version at once with different digests, or claim one name, exactly one gets
     /// [`PublicationResult::Created`].
     async fn publish(&self, new: &NewVersion, by: &AuditActor) -> Result<PublicationResult, Error>;
 
-    /// Every version of a capability, newest first; none when the name is unknown.
+    /// Returns all versions of a capability, the newest first; none when the name is unknown.
     async fn list_versions(&self, name: &CapabilityName) -> Result<Vec<VersionEntry>, Error>;
 
-    /// Live versions, in order of name. A capability of which all versions are yanked has none.
+    /// Returns live versions, in order of name. A capability with only yanked versions has none.
     async fn live_versions(&self, which: LiveVersionQuery<'_>) -> Result<Vec<VersionEntry>, Error>;
 
     /// The current bytes of documents. A version whose bytes are gone is left out. Only
@@ -290,7 +290,7 @@ pub(crate) trait RegistryStore:
     /// Counts the outcome of a run, once.
     async fn record_outcome(&self, outcome: &RunOutcome) -> Result<RecordResult, Error>;
 
-    /// Details of the runs of a version that [`RunStats`] does not contain.
+    /// Returns the details of the runs of a version that [`RunStats`] does not contain.
     async fn load_run_details(&self, version: VersionId) -> Result<RunDetails, Error>;
 
     /// The capabilities with runs that other registries may have reported after the number `after`, and the
@@ -303,8 +303,7 @@ pub(crate) trait RegistryStore:
     /// At most `limit` changes after `after`.
     async fn read_outbox(&self, after: ChangeSeq, limit: u32) -> Result<ChangeOutbox, Error>;
 
-    /// Asks the connection that writes whether it can. After a failure it writes something that changes
-    /// nothing to find out.
+    /// Checks that the writing connection can write. After a failure, it writes data that changes nothing.
     async fn check_writer(&self) -> Result<(), Error>;
 
     /// Returns true when other registries may use this database at the same time.
@@ -317,7 +316,8 @@ pub(crate) trait RegistryStore:
 /// Opens a database.
 ///
 /// # Errors
-/// When it cannot be opened, is no registry database, or was made by a newer version.
+/// Fails when the database cannot be opened or is not a registry database, or a newer version of the
+/// program created it.
 pub(crate) async fn open(database: &DatabaseAddress) -> Result<Arc<dyn RegistryStore>, Error> {
     let address = database.0.as_str();
     let path = match address.split_once(':') {
@@ -345,11 +345,11 @@ pub struct Error {
 /// The kind of a store error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// It did not answer as it should; it may later.
+    /// The database did not respond correctly; it may later.
     Unavailable,
-    /// It cannot be opened.
+    /// The database cannot be opened.
     Unusable,
-    /// A newer version of the program made it.
+    /// A newer version of the program created the database.
     Newer,
     /// It lacks data that was there before.
     Lost,

@@ -36,15 +36,15 @@ impl TokenService {
         Self { store, clock, owner, service: None }
     }
 
-    /// The same, with a configured token of the scope `service`.
+    /// Returns the service with a configured token of the scope `service`.
     pub(crate) fn with_service(self, service: Option<Secret>) -> Self {
         Self { service, ..self }
     }
 
-    /// Makes a token.
+    /// Creates a token.
     ///
     /// # Errors
-    /// When the request makes no sense, the name is taken, or there are too many.
+    /// Fails when the request is invalid, the name is taken, or there are too many tokens.
     pub(crate) async fn create(
         &self,
         request: TokenRequest,
@@ -85,10 +85,10 @@ impl TokenService {
         }
     }
 
-    /// Makes a token open nothing from now on.
+    /// Revokes a token. It is invalid from now on.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// Fails when no token has this name.
     pub(crate) async fn revoke(&self, name: &TokenSubject, caller: &Caller) -> Result<(), Error> {
         let by = AuditActor::from_caller(caller, (self.clock)());
         if self.store.revoke_token(name, &by).await? {
@@ -97,7 +97,7 @@ impl TokenService {
         Err(Error::TokenMissing(name.clone()))
     }
 
-    /// All tokens, in order of name.
+    /// Returns all tokens, in order of name.
     pub(crate) async fn list(&self) -> Result<Vec<TokenEntry>, Error> {
         let now = (self.clock)();
         Ok(self.store.list_tokens().await?.into_iter().map(|row| to_entry(row, now)).collect())
@@ -118,7 +118,7 @@ impl TokenService {
         Ok(to_introspection(caller, row.expires_at))
     }
 
-    /// The caller of the configured token, if this is that token.
+    /// Returns the caller of the configured token, if this is that token.
     fn service_caller(&self, token: &Secret) -> Option<Caller> {
         let service = self.service.as_ref()?;
         let scopes = [TokenScope::Service].into();
@@ -129,7 +129,7 @@ impl TokenService {
         })
     }
 
-    /// The token, when it has not ended.
+    /// Returns the token, when it has not expired.
     async fn find(&self, token: &Secret) -> Result<Option<TokenRow>, Error> {
         let row = self.store.find_token(Digest::of_bytes(token.expose_secret().as_bytes())).await?;
         let now = (self.clock)();

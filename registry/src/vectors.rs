@@ -26,17 +26,17 @@ pub use self::qdrant::QdrantConfig;
 /// The location of a search index.
 #[derive(Debug, Clone)]
 pub enum IndexLocation {
-    /// In a folder of this machine, with the engine in this process.
+    /// A folder of this machine, with the engine in this process.
     Folder(PathBuf),
-    /// On a server.
+    /// A Qdrant server.
     Qdrant(QdrantConfig),
 }
 
-/// A capability as the index sees it.
+/// A capability in the index.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct IndexPoint {
     pub(crate) capability: CapabilityId,
-    /// Of length one; absent when the text means nothing to the embedder.
+    /// The dense vector, of length one; absent when the text has no meaning to the embedder.
     pub(crate) dense: Option<Vec<f32>>,
     pub(crate) sparse: SparseVector,
     /// The services it talks to, as domains.
@@ -47,9 +47,9 @@ pub(crate) struct IndexPoint {
     pub(crate) read_only: bool,
     /// The formats of its tasks.
     pub(crate) formats: Vec<TaskFormat>,
-    /// 0 low, 1 medium, 2 high.
+    /// The complexity: 0 low, 1 medium, 2 high.
     pub(crate) complexity: u8,
-    /// Every name that an author goes by.
+    /// All names of each author.
     pub(crate) authors: Vec<String>,
     /// The live version.
     pub(crate) version: Version,
@@ -60,7 +60,7 @@ pub(crate) struct IndexPoint {
 /// A change of the index.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum IndexChange {
-    /// Adds a point, or puts it in the place of the one for this capability.
+    /// Adds a point, or replaces the point of this capability.
     Upsert(Box<IndexPoint>),
     /// Removes the point, if there is one.
     Remove(CapabilityId),
@@ -79,28 +79,28 @@ impl IndexChange {
 /// One text to search with: the whole query or a clause of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchQuery {
-    /// Its meaning; absent when it has none to the embedder.
+    /// The dense vector of the text; absent when the text has no meaning to the embedder.
     pub dense: Option<Vec<f32>>,
-    /// Its words.
+    /// The terms of the text.
     pub sparse: SparseVector,
 }
 
 /// The conditions that every found point meets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct PointFilter {
-    /// One of these domains, when there are any.
+    /// The allowed domains. An empty list allows all.
     pub(crate) domains: Vec<String>,
     /// Needs only these permissions, when they are given.
     pub(crate) held_permissions: Option<Vec<String>>,
-    /// Only reads, when that is wanted.
+    /// Set when only capabilities that change nothing match.
     pub(crate) read_only: bool,
-    /// One of these formats, when there are any.
+    /// The allowed formats. An empty list allows all.
     pub(crate) formats: Vec<TaskFormat>,
-    /// At most this complex.
+    /// The maximum complexity.
     pub(crate) max_complexity: Option<u8>,
-    /// This name of an author.
+    /// A name of an author.
     pub(crate) author: Option<String>,
-    /// A version in this range.
+    /// The allowed range of versions.
     pub(crate) version: Option<VersionReq>,
 }
 
@@ -109,9 +109,9 @@ pub(crate) struct PointFilter {
 pub struct VectorHit {
     /// The capability.
     pub capability: CapabilityId,
-    /// Cosine of probe and point; 0 when one of them has no dense vector.
+    /// The cosine of probe and point; 0 when one of them has no dense vector.
     pub cosine: f32,
-    /// BM25 of probe and point; 0 when they share no word, or others share many more.
+    /// The BM25 score of probe and point; 0 when they share no word, or the point is not among the best.
     pub bm25: f32,
 }
 
@@ -152,7 +152,7 @@ pub(crate) struct IndexState {
     pub(crate) fresh: usize,
     /// Set when a rebuild would improve the index.
     pub(crate) needs_rebuild: bool,
-    /// The last change that a point of it knows of, where others may have made it.
+    /// The last change that a point of the index knows, when other registries may change the index.
     pub(crate) as_of: Option<ChangeSeq>,
 }
 
@@ -161,16 +161,17 @@ pub(crate) struct IndexState {
 pub(crate) struct IndexIdentity {
     /// The id from its store.
     pub(crate) id: IndexId,
-    /// The store that the points come from. An index of another one is worth nothing.
+    /// The store of the points. An index of another store cannot be used.
     pub(crate) store: String,
-    /// The embedder of the dense vectors. An index of another one answers until there is a new one.
+    /// The embedder of the dense vectors. An index of another embedder serves queries until a new one
+    /// exists.
     pub(crate) embedder: String,
-    /// Their length.
+    /// The length of the dense vectors.
     pub(crate) dimensions: usize,
     /// The scale of their cosines.
     pub(crate) scale: SimilarityScale,
-    /// Format of all this, of points and of keywords; a change of any raises [`FORMAT`]. An index of
-    /// another one is worth nothing.
+    /// The format of these properties, of points and of keywords. A change of any of them raises
+    /// [`FORMAT`]. An index of another format cannot be used.
     pub(crate) format: u32,
 }
 
@@ -179,20 +180,19 @@ pub(crate) const FORMAT: u32 = 7;
 
 /// An engine that finds points.
 ///
-/// Queries may come from many at once and at any time. The other methods have one caller, the
-/// indexer, which never calls two at the same time.
+/// Many callers can query it at any time. Only the indexer calls the other methods, one at a time.
 #[async_trait]
 pub(crate) trait VectorIndex: Send + Sync + std::fmt::Debug {
-    /// The live index.
+    /// Returns the live index.
     ///
-    /// A caller that holds it uses this index, even if another one replaces it in between: so vectors that
-    /// were embedded for its [`IndexIdentity`] are never compared with vectors of another embedder.
+    /// A caller that holds it uses this index, even if another one replaces it in between. So it never
+    /// compares vectors for its [`IndexIdentity`] with vectors of another embedder.
     ///
     /// # Errors
-    /// [`Error::NotReady`] when there is no index yet.
+    /// Returns [`Error::NotReady`] when there is no index yet.
     fn current_reader(&self) -> Result<Arc<dyn IndexReader>, Error>;
 
-    /// Finds out which index answers by now: on a server, others may have put one in place.
+    /// Determines the index that serves queries now: on a server, other registries may have replaced it.
     async fn refresh(&self) -> Result<(), Error>;
 
     /// Returns true when other registries may change or replace the index.
@@ -203,8 +203,8 @@ pub(crate) trait VectorIndex: Send + Sync + std::fmt::Debug {
     /// points of a later change stay, however late a change arrives.
     async fn apply(&self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error>;
 
-    /// Brings every change made so far to disk. False when that has to wait for the engine, which
-    /// works on its files; it can be asked again in a while.
+    /// Writes every change so far to disk. Returns false when that must wait because the engine works on
+    /// its files; call it again later.
     async fn flush(&self) -> Result<bool, Error>;
 
     /// Begins a new index alongside the live one, in place of any that was begun before.
@@ -213,18 +213,18 @@ pub(crate) trait VectorIndex: Send + Sync + std::fmt::Debug {
     /// Applies changes to the new index; queries do not see them yet.
     async fn stage(&self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error>;
 
-    /// Brings the new index to disk and puts it in the place of the old one. Queries are answered
-    /// from the old one until then, and for good when it fails.
+    /// Writes the new index to disk and replaces the old one with it. The old one serves queries until
+    /// then, and stays when this fails.
     async fn commit(&self) -> Result<(), Error>;
 
     /// The state of the live index.
     async fn status(&self) -> Result<IndexState, Error>;
 
-    /// Brings every change to disk and lets the files go.
+    /// Writes every change to disk and closes the files.
     async fn close(&self);
 }
 
-/// An index that answers, as long as it is held.
+/// An index that serves queries as long as it is held.
 #[async_trait]
 pub(crate) trait IndexReader: Send + Sync + std::fmt::Debug {
     /// The properties of the index.
@@ -239,7 +239,7 @@ pub(crate) trait IndexReader: Send + Sync + std::fmt::Debug {
         limit: usize,
     ) -> Result<QueryResults, Error>;
 
-    /// The cards of points, of those that have one.
+    /// Returns the cards of the points that have one.
     async fn cards(
         &self,
         capabilities: Vec<CapabilityId>,
@@ -266,7 +266,7 @@ pub(crate) async fn open(
     })
 }
 
-/// The folder of the index, when that was made from another store.
+/// Returns the folder of the index, when it belongs to another store.
 pub(crate) fn find_foreign_index(place: &IndexLocation, store: &str) -> Option<String> {
     match place {
         IndexLocation::Folder(folder) => {
@@ -289,7 +289,7 @@ pub enum Error {
     /// The disk has too little space to write; it may have more later.
     #[error("{0}")]
     DiskFull(String),
-    /// The server does not answer; it may later.
+    /// The server does not respond; it may respond later.
     #[error("{0}")]
     Unavailable(String),
     /// The server will not answer until an operator fixes it or the configuration.

@@ -53,7 +53,7 @@ sessions and A2A tasks are in this process: run one process, or send each sessio
 
 docs/operations.md describes the set-up of several machines.";
 
-/// An agent on its own.
+/// The arguments of an agent that runs alone.
 #[derive(Debug, Args)]
 pub(crate) struct AgentServiceArgs {
     /// The address of the registry [default: port 8741 of this machine]
@@ -80,7 +80,7 @@ pub(crate) struct ChatArgs {
     /// Continue this conversation; its stored values may fill in missing inputs
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// An input that is known; the value is JSON where it can be
+    /// An input that is known; the value is parsed as JSON if possible, else it is text
     #[arg(short, long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
     /// Run capabilities that are not known to be read-only without asking
@@ -106,9 +106,9 @@ pub(crate) struct ComposeArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ConsentSetting {
-    /// On a yes to each.
+    /// Ask for confirmation of each action.
     Ask,
-    /// Never.
+    /// Do not ask for confirmation.
     Off,
 }
 
@@ -121,16 +121,16 @@ pub(crate) struct AgentArgs {
     /// The name of the language model at its endpoint
     #[arg(long, env = "A2S_MODEL", value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// A capability that MCP clients see as a tool of its own: NAME, NAME@RANGE; or all of a kind:
-    /// host:HOST, read-only. Without any, they find capabilities by `search_capabilities`
+    /// A capability that MCP clients see as a separate tool: NAME, NAME@RANGE; or all capabilities of a
+    /// kind: host:HOST, read-only. Without this flag, clients find capabilities with `search_capabilities`
     #[arg(long = "mcp-tool", value_name = "WHAT")]
     pub(crate) mcp_tools: Vec<ListedTools>,
     /// The most MCP sessions that callers without a known token may have together [default: 16]. A
     /// principal may have 64, all together 256
     #[arg(long, value_name = "COUNT")]
     pub(crate) mcp_anonymous_sessions: Option<usize>,
-    /// Another agent that speaks A2A, asked for what nothing that is published fits. May be given
-    /// several times; one that needs a token has its place in the file: `[[agent.peers]]`
+    /// Another agent that speaks A2A; it gets the requests for which no published capability fits. May be
+    /// given several times; configure an agent that needs a token in the file: `[[agent.peers]]`
     #[arg(long = "peer", value_name = "URL")]
     pub(crate) peers: Vec<Url>,
     /// Ask before running a capability that is not known to be read-only: `ask`, or `off`, which every

@@ -20,7 +20,7 @@ it cannot import, with location and reason. It replaces a file with other conten
 
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
-    /// The name of the capability: words run together, each with a capital letter
+    /// The name of the capability: words without spaces, each with a capital letter
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) starter: StarterArgs,
@@ -32,7 +32,7 @@ pub(crate) struct NewArgs {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct StarterArgs {
-    /// Begin with one request to an HTTP API (this is what you get without a flag)
+    /// Begin with one request to an HTTP API (the default)
     #[arg(long)]
     pub(crate) openapi: bool,
     /// Begin with one query to a GraphQL service
@@ -88,14 +88,14 @@ pub(crate) struct ImportArgs {
 pub(crate) struct ImportOpenapiArgs {
     /// The description: a file, an address, or - for standard input
     pub(crate) spec: String,
-    /// An operation by its id, as "GET /users/{id}" or by the name of its document; may be given
-    /// several times [default: all]
+    /// An operation by its id, as "GET /users/{id}" or by the name of its document; may be given several
+    /// times [default: all]
     #[arg(long = "operation", value_name = "ID")]
     pub(crate) operations: Vec<String>,
     /// List the operations and the names of their documents, and write nothing
     #[arg(long)]
     pub(crate) list: bool,
-    /// The address of the service, in place of the description's
+    /// The address of the service; replaces the one in the description
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<Url>,
     #[command(flatten)]
@@ -104,7 +104,7 @@ pub(crate) struct ImportOpenapiArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportGraphqlArgs {
-    /// The schema, as SDL or as the answer to an introspection query: a file, an address, or -
+    /// The schema, as SDL or as the response to an introspection query: a file, an address, or -
     pub(crate) schema: String,
     /// A file with operations; each becomes a document [default: one for each field at the top of
     /// the schema]
@@ -124,7 +124,7 @@ pub(crate) struct ImportArazzoArgs {
     /// The location of an OpenAPI description, in place of the one in the document
     #[arg(long = "source", value_name = "NAME=SPEC", value_parser = parse_source)]
     pub(crate) sources: Vec<(String, String)>,
-    /// The address of the services, in place of those in the descriptions
+    /// The address of the services; replaces the ones in the descriptions
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<Url>,
     #[command(flatten)]

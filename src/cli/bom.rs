@@ -9,7 +9,7 @@ The bill of materials is CycloneDX 1.6 in JSON: the capability, all its dependen
 tools, and the services that they use. The same capabilities give the same bytes.
 
 Exit codes:
-  0  made
+  0  written
   1  the document has errors, or a dependency is missing
   2  usage error
   4  the registry was needed, and does not respond";
@@ -21,10 +21,10 @@ pub(crate) struct BomArgs {
     /// Take its dependencies from the documents of a folder, not from the registry
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
-    /// Write it into a file
+    /// Write the bill of materials into a file
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Say when it was made; then no two bills are the same
+    /// Include the creation time; then each bill of materials is different
     #[arg(long)]
     pub(crate) timestamp: bool,
 }

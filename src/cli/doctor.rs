@@ -21,7 +21,7 @@ pub(crate) struct DoctorArgs {
     /// A host name that has to resolve; may be given several times
     #[arg(long, value_name = "HOST")]
     pub(crate) resolve: Vec<String>,
-    /// A guardian that has to answer; may be given several times
+    /// A guardian that has to respond; may be given several times
     #[arg(long, value_name = "URL")]
     pub(crate) guardian: Vec<Url>,
 }

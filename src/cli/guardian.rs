@@ -35,14 +35,14 @@ Exit codes:
 /// Policies, approvals and the audit log of the reference guardian.
 #[derive(Debug, Subcommand)]
 pub(crate) enum GuardianCommand {
-    /// Hold a policy to cases
+    /// Test a policy with cases
     #[command(after_help = AFTER_TEST)]
     Test(TestPolicyArgs),
-    /// List what waits for a person: who asks for what, where, since when and until when
+    /// List requests that wait for approval: requester, action, tool and times
     Approvals(ApprovalsArgs),
-    /// Approve what waits: it may be done once, within its time
+    /// Approve a waiting request: the action is allowed once, until the approval expires
     Approve(SettleArgs),
-    /// Reject what waits: it is denied until its time is over
+    /// Reject a waiting request: the action is denied until the rejection expires
     Reject(SettleArgs),
     /// Check the audit log, or read it
     #[command(after_help = AFTER_AUDIT)]
@@ -69,7 +69,7 @@ pub(crate) struct ApprovalsArgs {
     /// that are over are kept [default: those that wait, or are decided and not used yet]
     #[arg(long, value_name = "STATUS", conflicts_with = "watch")]
     pub(crate) status: Option<String>,
-    /// Show what waits, then go on with each change as it happens
+    /// Show the waiting requests, then each change as it happens
     #[arg(long)]
     pub(crate) watch: bool,
 }
@@ -93,15 +93,15 @@ pub(crate) enum AuditCommand {
         /// The log: its current segment, with the closed ones in the same folder [default: audit.jsonl in
         /// the data folder]
         log: Option<PathBuf>,
-        /// A digest that the log had at its end before, as `sha256:…`
+        /// A digest that was at the end of the log earlier, as `sha256:…`
         #[arg(long, value_name = "DIGEST")]
         head: Option<String>,
-        /// The digest at the end of the last segment that was archived: the oldest one here has to
-        /// follow it. Without it every segment has to be here
+        /// The digest at the end of the last archived segment: the oldest existing segment has to follow
+        /// it. Without this flag, all segments must exist
         #[arg(long, value_name = "DIGEST")]
         after: Option<String>,
     },
-    /// Show records, the oldest first; the log is checked on the way
+    /// Show records, the oldest first; the command also checks the log
     Show(Box<ShowAuditArgs>),
 }
 
@@ -139,7 +139,7 @@ pub(crate) struct ShowAuditArgs {
     /// Only records that the policy of `--shadow` would have decided differently
     #[arg(long)]
     pub(crate) differs: bool,
-    /// The last of them alone
+    /// Show only the last N of these records
     #[arg(long, value_name = "N")]
     pub(crate) last: Option<usize>,
 }

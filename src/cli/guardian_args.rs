@@ -33,7 +33,8 @@ pub(crate) struct GuardingArgs {
         value_parser = parse_guardian
     )]
     pub(crate) guardians: Vec<GuardianChoice>,
-    /// The bearer token of the only guardian at a URL; several have theirs in the configuration
+    /// The bearer token of the guardian, if only one has a URL; for several, set the tokens in the
+    /// configuration
     #[arg(long, env = "A2S_GUARDIAN_TOKEN", hide_env_values = true)]
     pub(crate) guardian_token: Option<String>,
     /// The action when a guardian does not answer, whatever the configuration says of one or of a hook

@@ -46,7 +46,7 @@ pub(crate) struct DeprecateArgs {
     /// The reason, or what to do about it
     #[arg(long, short)]
     pub(crate) message: Option<String>,
-    /// The version is not deprecated any more
+    /// Remove the deprecation
     #[arg(long, conflicts_with_all = ["successor", "message"])]
     pub(crate) undo: bool,
 }
@@ -59,17 +59,17 @@ pub(crate) struct OwnersArgs {
     pub(crate) change: OwnerChangeArgs,
 }
 
-/// At most one of them.
+/// The change of the owners: at most one of these flags.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct OwnerChangeArgs {
-    /// Let one more publish: the name of a token, or `owner`
+    /// Add an owner, who may publish, too: the name of a token, or `owner`
     #[arg(long, value_name = "SUBJECT")]
     pub(crate) add: Option<TokenSubject>,
-    /// Let one publish no more
+    /// Remove an owner
     #[arg(long, value_name = "SUBJECT")]
     pub(crate) remove: Option<TokenSubject>,
-    /// Let this one alone publish from now on
+    /// Make this the only owner
     #[arg(long, value_name = "SUBJECT")]
     pub(crate) transfer: Option<TokenSubject>,
 }
@@ -83,13 +83,13 @@ pub(crate) enum TokensCommand {
         /// Its scopes: publish, execute, admin, delegate, service, guard
         #[arg(long = "scope", required = true, value_name = "SCOPE", value_delimiter = ',')]
         scopes: Vec<TokenScope>,
-        /// In how long it ends: 90d, 12h; without it the token never ends
+        /// The lifetime of the token: 90d, 12h; without this flag the token does not expire
         #[arg(long, value_parser = parse_life)]
         expires: Option<SignedDuration>,
     },
-    /// List tokens: what they are called and what they open
+    /// List tokens with their names and scopes
     List,
-    /// Let a token open nothing from now on
+    /// Revoke a token: services do not accept it any more
     Revoke {
         /// The name of the token
         name: TokenSubject,
@@ -128,13 +128,13 @@ pub(crate) struct MirrorArgs {
     /// A file with a token for the other registry
     #[arg(long, value_name = "FILE")]
     pub(crate) source_token_file: Option<PathBuf>,
-    /// Stop when everything that there is was copied
+    /// Stop when all existing changes are copied
     #[arg(long)]
     pub(crate) once: bool,
     /// Start from the beginning: changes that were refused before are tried again
     #[arg(long)]
     pub(crate) again: bool,
-    /// Stop after so many changes
+    /// The maximum number of changes before the command stops
     #[arg(long, default_value_t = 1_000_000, value_name = "NUMBER")]
     pub(crate) most: u64,
 }
@@ -143,7 +143,7 @@ fn parse_successor(text: &str) -> Result<SuccessorRef, String> {
     text.parse()
 }
 
-/// A day has 24 hours here: a token knows no calendar.
+/// Parses a duration. A day has 24 hours, because a token does not depend on a calendar.
 fn parse_life(text: &str) -> Result<SignedDuration, String> {
     let span: jiff::Span = text.parse().map_err(|_| "write it as 30d, 12h or 90m".to_owned())?;
     let days = jiff::SpanRelativeTo::days_are_24_hours();

@@ -25,7 +25,7 @@ Examples:
   a2s runs replay 01981f3c-…
   a2s runs replay 01981f3c-… --against GetWeather@2.0.0";
 
-/// Runs that there were, or one of them.
+/// The arguments of `a2s runs`: lists runs, or shows one.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct RunsArgs {
@@ -51,19 +51,19 @@ pub(crate) struct RunsArgs {
 /// The actions on a run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
-    /// Go on with a run that waits for a person
+    /// Continue a run that waits for a person
     #[command(after_help = AFTER_RESUME)]
     Resume(ResumeArgs),
-    /// Walk a run again with the answers that were recorded, and show what departs from them
+    /// Replay a run with the recorded responses, and show the differences
     #[command(after_help = AFTER_REPLAY)]
     Replay {
         /// The run: its id, or the beginning of it
         id: String,
-        /// Walk this version instead: NAME@VERSION
+        /// Replay with this version instead: NAME@VERSION
         #[arg(long, value_name = "NAME@VERSION")]
         against: Option<String>,
     },
-    /// Forget a run that is over, with everything that is known of it
+    /// Delete a finished run and all its data
     Delete {
         /// The run: its id, or the beginning of it
         id: String,
@@ -82,7 +82,7 @@ fn parse_status(text: &str) -> Result<RunStatus, String> {
 pub(crate) struct ResumeArgs {
     /// The run: its id, or the beginning of it
     pub(crate) id: String,
-    /// The step, by its path; needed when several are in doubt
+    /// The step, by its path; needed when the outcome of several steps is unknown
     #[arg(long)]
     pub(crate) step: Option<String>,
     /// Send the request again

@@ -22,18 +22,18 @@ yanked, and a pin means the version with its checksum.
 pub(crate) struct SearchArgs {
     /// The task, in words
     pub(crate) intent: String,
-    /// One more intent, which gets an answer of its own; at most 15
+    /// A further intent, with its own result; at most 15
     #[arg(long, value_name = "INTENT")]
     pub(crate) also: Vec<String>,
     /// The most hits (1 to 1,000)
     #[arg(long, default_value_t = 10, value_parser = parse_limit)]
     pub(crate) limit: usize,
-    /// Go on where a page ended: its `next`, as --json prints it
+    /// Continue after the end of a page: its `next`, as --json prints it
     #[arg(long, conflicts_with = "also")]
     pub(crate) cursor: Option<String>,
     #[command(flatten)]
     pub(crate) strategy: StrategyArgs,
-    /// Show how each score came about
+    /// Show how each score was calculated
     #[arg(long)]
     pub(crate) explain: bool,
     #[command(flatten)]
@@ -52,22 +52,22 @@ pub(crate) struct StrategyArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
-    /// Only capabilities that talk to this service; of several, one
+    /// Only capabilities that talk to this service; given several times: to one of them
     #[arg(long, visible_alias = "service", value_name = "HOST")]
     pub(crate) domain: Vec<Domain>,
-    /// A permission that you hold: what needs another one is no hit
+    /// A permission that you have; the search leaves out capabilities that need other permissions
     #[arg(long, value_name = "PERMISSION")]
     pub(crate) permission: Vec<Permission>,
-    /// You hold no permission at all
+    /// You have no permissions
     #[arg(long, conflicts_with = "permission")]
     pub(crate) no_permissions: bool,
     /// Only capabilities that change nothing
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// Only capabilities with a task in this format; of several, one
+    /// Only capabilities with a task in this format; given several times: in one of them
     #[arg(long, value_enum, ignore_case = true)]
     pub(crate) format: Vec<FormatName>,
-    /// The most complex that is wanted
+    /// The highest complexity of a result
     #[arg(long, value_enum)]
     pub(crate) max_complexity: Option<ComplexityName>,
     /// Only capabilities with this author: a name, an organization or an account on GitHub
@@ -96,7 +96,7 @@ pub(crate) enum ComplexityName {
 }
 
 impl FilterArgs {
-    /// The filters, when there are any.
+    /// Converts the arguments to filters; none when no filter is set.
     pub(crate) fn into_filters(self) -> Option<SearchFilters> {
         let held = !self.permission.is_empty() || self.no_permissions;
         let filters = SearchFilters {
@@ -128,7 +128,7 @@ impl FilterArgs {
 pub(crate) struct ServicesArgs {
     /// The task, in words: the services that can do it, best first
     pub(crate) intent: Option<String>,
-    /// All about one service: the capabilities that talk to it
+    /// Show everything about one service: the capabilities that talk to it
     #[arg(long, conflicts_with = "intent")]
     pub(crate) host: Option<Domain>,
     /// The most results (1 to 1,000; with INTENT, to 100)
@@ -145,7 +145,7 @@ pub(crate) struct GraphArgs {
     /// The most steps to other versions (0 to 16)
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(0..=16))]
     pub(crate) depth: u8,
-    /// Say what would break, fall back or stay if this version were yanked
+    /// Show which dependents would break, use their fallback or be unaffected if this version were yanked
     #[arg(long)]
     pub(crate) impact: bool,
     /// Print the dependencies in DOT, for Graphviz

@@ -45,9 +45,9 @@ pub(crate) enum SecretsCommand {
     Allow(AllowSecretArgs),
     /// List the stored credentials; the secrets themselves are never shown
     List,
-    /// Forget a credential
+    /// Remove a credential
     Remove {
-        /// The host that it is for
+        /// The host of the credential
         host: a2s::Domain,
         /// The name of the security scheme
         scheme: String,
@@ -71,22 +71,22 @@ pub(crate) struct AllowSecretArgs {
     /// A capability: its steps may use the credential, in every version
     #[arg(long = "capability", value_name = "NAME", group = "grants")]
     pub(crate) capabilities: Vec<a2s::CapabilityName>,
-    /// Take all grants back
+    /// Remove all grants
     #[arg(long, group = "grants", conflicts_with_all = ["subjects", "publishers", "capabilities"])]
     pub(crate) owner_only: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SetSecretArgs {
-    /// The host that it is for, with its port when that is not the usual one
+    /// The host of the credential, with its port unless it is the default port
     pub(crate) host: a2s::Domain,
     /// The name of the security scheme in documents
     pub(crate) scheme: String,
     /// The kind of credential
     #[arg(long, value_enum, default_value_t = SecretKind::ApiKey)]
     pub(crate) kind: SecretKind,
-    /// The only place that a key may go to, of api-key: `header:NAME`, `query:NAME` or `cookie:NAME`
-    /// [default: where documents say]
+    /// The only location for the key, of api-key: `header:NAME`, `query:NAME` or `cookie:NAME` [default:
+    /// the location in the document]
     #[arg(long = "in", value_name = "PLACE")]
     pub(crate) place: Option<a2s::api::KeyLocation>,
     /// The user, of basic
@@ -95,11 +95,11 @@ pub(crate) struct SetSecretArgs {
     /// The client's id, of oauth2
     #[arg(long, required_if_eq("kind", "oauth2"))]
     pub(crate) client_id: Option<String>,
-    /// A host that the client's secret may be sent to for tokens, of oauth2; it may be given several
-    /// times [default: HOST alone]
+    /// A host that may receive the client's secret in token requests, of oauth2; it may be given several
+    /// times [default: only HOST]
     #[arg(long = "token-host", value_name = "HOST")]
     pub(crate) token_hosts: Vec<a2s::Domain>,
-    /// Give a refresh token, too, of oauth2
+    /// Enter a refresh token, too, of oauth2
     #[arg(long)]
     pub(crate) refresh_token: bool,
     /// The authentication of the client, of oauth2: by a header, or in the body for servers that need that
@@ -110,14 +110,14 @@ pub(crate) struct SetSecretArgs {
 /// The kinds of credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SecretKind {
-    /// A key that goes where the document says
+    /// A key; the document says where it goes
     #[value(alias = "api_key")]
     ApiKey,
     /// A user and a password
     Basic,
     /// A token
     Bearer,
-    /// A client of OAuth 2.0, for which tokens are fetched
+    /// An OAuth 2.0 client; the executor requests tokens for it
     Oauth2,
 }
 

@@ -38,7 +38,8 @@ pub(crate) struct ListenerArgs {
     /// file, one on each line
     #[arg(long, value_name = "FILE", env = "A2S_OCSF_FILE")]
     pub(crate) ocsf_file: Option<PathBuf>,
-    /// Send them to this address, as JSON arrays [headers that it wants: `A2S_OCSF_HEADERS`]
+    /// Send the security events to this address, as JSON arrays [headers for the receiver:
+    /// `A2S_OCSF_HEADERS`]
     #[arg(long, value_name = "URL", env = "A2S_OCSF_ENDPOINT", hide_env_values = true)]
     pub(crate) ocsf_endpoint: Option<Url>,
 }

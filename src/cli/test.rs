@@ -24,7 +24,7 @@ pub(crate) struct TestArgs {
     /// Only run examples with TEXT in their capability or title
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// A document without examples is bad, too
+    /// Report documents without examples as bad, too
     #[arg(long)]
     pub(crate) require_examples: bool,
 }

@@ -20,11 +20,12 @@ pub(crate) enum TrustCommand {
     Accept {
         #[arg(help = "NAME@VERSION")]
         target: String,
-        /// The checksum that the version may have from now on
+        /// The checksum that the executor accepts for the version from now on
         #[arg(long)]
         checksum: a2s::Digest,
     },
-    /// Forget the checksum of a version; the next one that is run or planned is remembered
+    /// Remove the remembered checksum of a version; the executor remembers the checksum of the next run or
+    /// plan
     Forget {
         #[arg(help = "NAME@VERSION")]
         target: String,

@@ -10,7 +10,7 @@ use crate::client::ServiceClient;
 use crate::clock;
 use crate::output::{BOLD, CommandOutput, DIM, NAME, sanitize};
 
-/// The most entries of one page.
+/// The maximum number of entries in one page.
 const LARGEST_PAGE: u32 = 1_000;
 
 pub(super) async fn audit(

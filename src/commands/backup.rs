@@ -25,16 +25,16 @@ const AUDIT: &str = "audit.jsonl";
 const KEYS: [&str; 2] = ["token", "secrets.key"];
 /// The list of the files in a copy; it exists when the copy is complete.
 const MANIFEST: &str = "backup.json";
-/// The file of a folder that is being made.
+/// The file that marks a folder as unfinished.
 const UNFINISHED: &str = "unfinished";
-/// The form of the manifest.
+/// The version of the manifest's format.
 const FORMAT_VERSION: u32 = 1;
 
 /// The contents of a copy.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BackupManifest {
-    /// The form of this file.
+    /// The version of the format of this file.
     form: u32,
     /// The version of the program that made the copy.
     program: String,
@@ -54,7 +54,7 @@ struct BackupFile {
     checksum: Digest,
 }
 
-/// Copies a data folder that services may use.
+/// Copies a data folder; services may use it at the same time.
 pub(super) async fn back_up(
     data: &Path,
     to: &Path,
@@ -116,7 +116,7 @@ pub(super) async fn back_up(
     Ok(())
 }
 
-/// Puts a copy back to where no data is.
+/// Restores a copy into a folder without data.
 pub(super) async fn restore(
     from: &Path,
     data: &Path,
@@ -220,7 +220,7 @@ fn read_manifest(from: &Path) -> Result<BackupManifest, CliError> {
     Ok(manifest)
 }
 
-/// The contents of all files of a folder but the one that says that it is being made.
+/// Returns the contents of all files of a folder except the file that marks it as unfinished.
 fn list_files(folder: &Path) -> Result<BTreeMap<String, BackupFile>, CliError> {
     let fail = |error: io::Error| CliError::file_error(folder, &error);
     let mut contents = BTreeMap::new();
@@ -239,8 +239,8 @@ fn describe_file(path: &Path) -> io::Result<BackupFile> {
     Ok(BackupFile { bytes: file.metadata()?.len(), checksum: Digest::of_reader(file)? })
 }
 
-/// Removes a folder that was not finished, the file that says so after all others: who is interrupted
-/// here can go on.
+/// Removes an unfinished folder. It removes the file that marks the folder last, so that it can continue
+/// after an interruption.
 fn remove_unfinished(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -257,7 +257,7 @@ struct UnfinishedFolder {
 }
 
 impl UnfinishedFolder {
-    /// Begins one for a folder that is not there yet, or is empty.
+    /// Creates an unfinished folder for a target that does not exist yet or is empty.
     fn create(target: &Path, taken: &str) -> Result<Self, CliError> {
         set_private_umask();
         let fail = |path: &Path| {
@@ -298,7 +298,7 @@ impl UnfinishedFolder {
         self.folder.join(name)
     }
 
-    /// Makes everything last, and gives the folder its name.
+    /// Writes everything to disk, and renames the folder to its final name.
     fn finish(self, target: &Path) -> Result<(), CliError> {
         let fail = |error: io::Error| CliError::file_error(&self.folder, &error);
         for entry in fs::read_dir(&self.folder).map_err(fail)? {

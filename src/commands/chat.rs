@@ -27,7 +27,7 @@ const DEFAULT_REPLY: &str = "no";
 /// The inputs that end a session.
 const END_COMMANDS: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
 
-/// Talks until there is nothing more to say. One message as the argument is one turn.
+/// Runs a conversation until the user ends it. With a message as the argument, it runs one turn.
 pub(super) async fn chat(
     arguments: ChatArgs,
     client: &ServiceClient,
@@ -83,7 +83,7 @@ impl ChatSession<'_> {
         question.filter(|_| !self.output.is_json()).map(|question| question.pending.clone())
     }
 
-    /// Turn after turn, until the lines end.
+    /// Runs turn after turn until the input ends.
     async fn run_conversation(&mut self, history: PathBuf) -> Result<(), CliError> {
         let mut lines = LineSource::open(history)?;
         if !self.output.is_json() {

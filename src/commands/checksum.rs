@@ -63,7 +63,7 @@ pub(super) async fn checksum(
     Ok(())
 }
 
-/// The document with the digests of the published versions in place of the placeholders of pins.
+/// Replaces the placeholders of pins in the document with the digests of the published versions.
 async fn fill_pins(
     source: &[u8],
     pins: &[Diagnostic],
@@ -92,7 +92,7 @@ async fn fill_pins(
     Ok(text.into_bytes())
 }
 
-/// The digest of the version that an unpinned dependency would get, as the registry says.
+/// Asks the registry for the digest of the version that an unpinned dependency would get.
 async fn published_digest(
     name: &str,
     range: &str,
@@ -124,7 +124,7 @@ async fn published_digest(
     Ok(fetched.1.digest())
 }
 
-/// The text of a document with the checksum of its content, when it states another one.
+/// Returns the text of a document with the checksum of its content, if it states a different one.
 pub(super) fn refresh_checksum(source: &[u8]) -> Option<Vec<u8>> {
     let compilation = a2s::compile(source);
     let digest = compilation.digest?;
@@ -153,7 +153,7 @@ pub(super) fn update_checksum(file: &Path, source: Vec<u8>) -> Result<Vec<u8>, C
     }
 }
 
-/// Puts the checksum into the file.
+/// Writes the checksum into the file.
 fn write_checksum(file: &Path, source: &[u8], digest: Digest) -> Result<(), CliError> {
     if file == Path::new("-") {
         return Err(CliError::invalid_argument("a checksum cannot be written to standard input"));
@@ -166,8 +166,8 @@ fn write_checksum(file: &Path, source: &[u8], digest: Digest) -> Result<(), CliE
     document::write(file, filled.as_bytes())
 }
 
-/// The text with the checksum in its place, and else as it was. None of several ways is sure to
-/// understand every text, so what comes of one is compiled before it is taken.
+/// Inserts the checksum into the text; a text that already has it stays the same. Each method may misread
+/// some texts, so the function compiles the result before it accepts it.
 fn insert_checksum(text: &str, digest: Digest) -> Option<String> {
     let value = format!("\"{digest}\"");
     let content = a2s::parse_value(text.as_bytes()).ok()?;
@@ -185,8 +185,8 @@ fn insert_checksum(text: &str, digest: Digest) -> Option<String> {
     given.into_iter().chain(ways.iter().filter_map(|way| way(text, &value))).find(is_filled)
 }
 
-/// The value of the top-level `checksum` replaced where it stands: in block or flow style, quoted or
-/// plain, in YAML or JSON.
+/// Replaces the value of the top-level `checksum` at its position: in block or flow style, quoted or plain,
+/// in YAML or JSON.
 fn replace_value(text: &str, value: &str) -> Option<String> {
     let diagnostics = a2s::compile(text.as_bytes()).diagnostics;
     let stated = diagnostics.iter().find(|diagnostic| diagnostic.path == "checksum")?;
@@ -195,7 +195,8 @@ fn replace_value(text: &str, value: &str) -> Option<String> {
     Some(format!("{}{value}{}", &text[..at], &text[end..]))
 }
 
-/// The bytes of the scalar that a text begins with; a plain one ends where it would in flow style.
+/// Returns the number of bytes of the scalar at the start of the text; a plain scalar ends where it would
+/// end in flow style.
 fn length_of_scalar(text: &str) -> Option<usize> {
     let mut characters = text.char_indices();
     let quote =
@@ -215,7 +216,7 @@ fn length_of_scalar(text: &str) -> Option<usize> {
     None
 }
 
-/// The top-level line of `checksum` with another value, in YAML block style; its comment stays.
+/// Replaces the value in the top-level `checksum` line, in YAML block style; the comment of the line stays.
 fn replace_line(text: &str, value: &str) -> Option<String> {
     let (before, line, after) = split_at_line(text, "checksum")?;
     let (key, rest) = line.split_once(':')?;
@@ -224,7 +225,7 @@ fn replace_line(text: &str, value: &str) -> Option<String> {
     Some(format!("{before}{key}: {value}{comment}{ending}{after}"))
 }
 
-/// A member of a mapping in flow style, or of a JSON object.
+/// Inserts a member into a mapping in flow style, or into a JSON object.
 fn insert_member(text: &str, value: &str) -> Option<String> {
     let inside = text.trim_start_matches('\u{feff}').trim_start().strip_prefix('{')?;
     let before = &text[..text.len() - inside.len()];

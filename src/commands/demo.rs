@@ -54,7 +54,7 @@ rules:
         - pattern: email
 "#;
 
-/// Plays the demo.
+/// Runs the demo.
 pub(crate) async fn demo(arguments: &DemoArgs, output: &mut CommandOutput) -> Result<(), CliError> {
     let folder = tempfile::tempdir().map_err(|error| cannot_start(&error))?;
     let mut demo = Demo::start(folder.path(), arguments.verbose, output).await?;
@@ -88,7 +88,7 @@ pub(crate) async fn demo(arguments: &DemoArgs, output: &mut CommandOutput) -> Re
     Err(CliError { is_printed: output.is_json(), ..failure })
 }
 
-/// Something that the demo says, and whether it was so.
+/// A claim of the demo, and its result.
 struct DemoClaim {
     text: String,
     holds: bool,
@@ -418,7 +418,7 @@ fn inputs(location: &str, message: &str) -> Map<String, Value> {
     ])
 }
 
-/// The guardian's decisions of a run, in order.
+/// Returns the guardian's decisions of a run, in order.
 fn decisions(run: &Run) -> Vec<&str> {
     run.steps
         .iter()

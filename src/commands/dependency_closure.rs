@@ -10,14 +10,14 @@ use crate::cli_error::{CliError, CliExitCode};
 use crate::client::ServiceClient;
 use crate::output::{CommandOutput, WARN, sanitize};
 
-/// The code of a pin on a version that was withdrawn.
+/// The code of a pin on a yanked version.
 const YANKED_PIN: &str = "A2S065";
 
 /// The direct and indirect dependencies of a document.
 pub(super) struct DependencyClosure {
     /// The known versions.
     pub(super) index: DependencyIndex,
-    /// Documents, with all that it leads to among them.
+    /// Documents, with all their dependencies.
     pub(super) documents: Vec<Document>,
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn load_closure(
     Ok(DependencyClosure { index, documents: below })
 }
 
-/// Puts every good document of a folder on the shelf.
+/// Adds every valid document of a folder to the index.
 fn add_folder(
     folder: &Path,
     index: &mut DependencyIndex,

@@ -16,11 +16,11 @@ use crate::client::ServiceClient;
 /// The registry's code for a name that is not published.
 const NOT_PUBLISHED: &str = "A2S220";
 
-/// Puts everything on the shelf that the registry knows of what `capability` leads to. `asked`
-/// are the names that it was asked for before; `keep` is given every document that came.
+/// Adds the registry's data about all dependencies of `capability` to the index. `asked` contains the names
+/// that were requested from the registry before; `keep` receives every loaded document.
 ///
 /// # Errors
-/// When the registry does not answer, or its answers do not fit each other.
+/// Fails when the registry does not respond, or when its responses contradict each other.
 pub(super) async fn load_dependencies(
     index: &mut DependencyIndex,
     asked: &mut BTreeSet<CapabilityName>,
@@ -62,7 +62,7 @@ pub(super) async fn load_dependencies(
     }
 }
 
-/// The published versions of a capability: none when it is not published.
+/// Returns the published versions of a capability; the list is empty when it is not published.
 async fn fetch_versions(
     name: &CapabilityName,
     client: &ServiceClient,

@@ -19,14 +19,15 @@ use crate::client::ServiceClient;
 use crate::clock;
 use crate::output::{BAD, CommandOutput, DIM, GOOD, WARN, sanitize};
 
-/// Free space below which a service will soon stop writing, and below which it is worth a warning.
+/// The free space, in bytes, below which a service will soon stop writing, and the space below which the
+/// command warns.
 const MIN_SPACE: u64 = 64 << 20;
 const WARN_SPACE: u64 = 1 << 30;
-/// Open files that a thousand runs at once want, with their connections.
+/// The minimum number of open files for a thousand simultaneous runs with their connections.
 const MIN_OPEN_FILES: u64 = 4096;
 /// The largest accepted difference between the clocks of two machines, in seconds.
 const CLOCK_TOLERANCE: i64 = 5;
-/// The time for one look at something elsewhere.
+/// The timeout of one check of another service.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The state of a checked item.
@@ -165,7 +166,8 @@ fn check_space(data: &Path) -> DoctorFinding {
     }
 }
 
-/// Bytes that can be written where a folder is, or will be.
+/// Returns the number of bytes that can be written to the file system of a folder, even if the folder does
+/// not exist yet.
 #[cfg(unix)]
 fn free_space(path: &Path) -> Option<u64> {
     let path = std::path::absolute(path).ok()?;

@@ -10,9 +10,10 @@ use serde_json::json;
 use crate::cli_error::{CliError, CliExitCode};
 use crate::output::{BAD, CommandOutput, sanitize};
 
-/// Larger files are not read: no document is that large, and the compiler says so from the size.
+/// The maximum number of bytes that the command reads of a file: documents are smaller, and the compiler
+/// reports the error from the size.
 const MAX_READ: u64 = 2 << 20;
-/// The deepest folder that is looked into.
+/// The maximum depth of folders to search.
 const MAX_FOLDERS: usize = 32;
 
 /// Reads a document; `-` is standard input.
@@ -46,7 +47,7 @@ pub(super) fn open(
     }
 }
 
-/// Prints why a file is no good.
+/// Prints the errors of an invalid file.
 pub(super) fn report_invalid(
     file: &str,
     source: &[u8],
@@ -66,7 +67,7 @@ pub(super) fn report_invalid(
     CliError::already_printed(CliExitCode::Bad)
 }
 
-/// A file that is meant, or a place where files could not be looked for.
+/// A file that the arguments name, or a path that could not be searched.
 #[derive(Debug)]
 pub(super) struct FoundFile {
     pub(super) path: PathBuf,
@@ -74,8 +75,8 @@ pub(super) struct FoundFile {
     pub(super) error: Option<io::Error>,
 }
 
-/// The files that are meant: a folder means every document below it, in order of name. Each file
-/// is there once, however often it is meant.
+/// Finds the files that the arguments name: a folder means every document below it, in order of name. The
+/// result contains each file once, even if several arguments name it.
 pub(super) fn find_all(paths: &[PathBuf]) -> Vec<FoundFile> {
     let mut found = Vec::new();
     for path in paths {
@@ -90,10 +91,10 @@ pub(super) fn find_all(paths: &[PathBuf]) -> Vec<FoundFile> {
     found
 }
 
-/// The same, when each folder has at least one.
+/// Finds files like [`find_all`], and requires that each folder has at least one document.
 ///
 /// # Errors
-/// When one has none.
+/// Fails when a folder has no document.
 pub(super) fn find(paths: &[PathBuf]) -> Result<Vec<FoundFile>, CliError> {
     let found = find_all(paths);
     let is_empty = |folder: &Path| !found.iter().any(|found| found.path.starts_with(folder));
@@ -107,10 +108,10 @@ pub(super) fn find(paths: &[PathBuf]) -> Result<Vec<FoundFile>, CliError> {
     }
 }
 
-/// The same, when every one of them is needed.
+/// Finds files like [`find`], and requires that all of them can be read.
 ///
 /// # Errors
-/// When a folder has no document, or cannot be read.
+/// Fails when a folder has no document, or cannot be read.
 pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let open = |found: FoundFile| match found.error {
         None => Ok(found.path),
@@ -161,10 +162,10 @@ pub(super) fn is_document(path: &Path) -> bool {
     extension.is_some_and(|extension| matches!(extension, "yaml" | "yml" | "json"))
 }
 
-/// Writes a file: the old text stays until the new one is complete.
+/// Writes a file; the old text stays until the new text is complete.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Fails when the file cannot be written.
 pub(super) fn write(path: &Path, text: &[u8]) -> Result<(), CliError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut name = std::ffi::OsString::from(".");
@@ -185,7 +186,7 @@ pub(super) fn write(path: &Path, text: &[u8]) -> Result<(), CliError> {
     })
 }
 
-/// The media type that a document travels under.
+/// Returns the media type for sending a document.
 pub(super) fn media_type(source: &[u8]) -> &'static str {
     match source.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'{') if serde_json::from_slice::<serde::de::IgnoredAny>(source).is_ok() => {

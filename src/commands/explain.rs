@@ -40,7 +40,7 @@ pub(super) fn explain(code: &str, output: &mut CommandOutput) -> Result<(), CliE
     Ok(())
 }
 
-/// Lines of a document, set apart from the text around them.
+/// Indents lines of a document, so that they differ from the text around them.
 fn indented(lines: &str) -> String {
     lines.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }

@@ -14,11 +14,11 @@ use crate::output::{BAD, CommandOutput, DIM, GOOD, WARN, count};
 /// The result of formatting a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FormatOutcome {
-    /// Its layout is as it should be.
+    /// The layout is correct.
     Good,
-    /// It was written, or would be.
+    /// The file was rewritten, or would be.
     Changed,
-    /// It could not be formatted.
+    /// The file could not be formatted.
     Failed,
 }
 
@@ -102,7 +102,7 @@ fn fmt_file(
     Ok(FormatOutcome::Changed)
 }
 
-/// The formatted text; says why when there is none.
+/// Returns the formatted text; on failure it prints the reason and returns none.
 fn format(path: &Path, source: &[u8], output: &mut CommandOutput) -> Option<String> {
     let error = match format_document(source) {
         Ok(formatted) => return Some(formatted),

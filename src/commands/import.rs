@@ -38,7 +38,7 @@ fn find_author(given: Option<&str>) -> Option<String> {
     name.chars().any(char::is_alphanumeric).then_some(name)
 }
 
-/// Nothing at all could be imported from `origin`.
+/// Creates the error for an import from `origin` that produced no documents.
 fn import_failed(origin: &str, error: &ImportError) -> CliError {
     let message = format!("{origin}: {error}");
     CliError::new(CliExitCode::Bad, BAD_ARGUMENT, message).with_hint(error.hint.as_str())

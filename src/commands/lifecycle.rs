@@ -12,7 +12,7 @@ use crate::cli_error::CliError;
 use crate::client::ServiceClient;
 use crate::output::{CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 
-/// Withdraws a version, or brings it back.
+/// Yanks a version, or restores it.
 pub(super) async fn yank(
     target: &str,
     yanked: bool,
@@ -25,7 +25,7 @@ pub(super) async fn yank(
     Ok(())
 }
 
-/// Deprecates a version, or takes that back.
+/// Deprecates a version, or removes the deprecation.
 pub(super) async fn deprecate(
     arguments: DeprecateArgs,
     client: &ServiceClient,

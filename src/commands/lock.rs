@@ -45,10 +45,10 @@ fn lock_path(file: &Path) -> PathBuf {
     file.with_extension("lock")
 }
 
-/// Reads a lock.
+/// Reads a lock file.
 ///
 /// # Errors
-/// When there is none, or it cannot be used.
+/// Fails when the file does not exist or is not a valid lock.
 pub(super) fn read(path: &Path) -> Result<a2s::lock::LockFile, CliError> {
     let source = document::read(path)?;
     a2s::lock::LockFile::parse(&source).map_err(|error| {
@@ -119,7 +119,7 @@ fn write(
     Ok(())
 }
 
-/// Says whether the lock is what would be written now.
+/// Reports whether the lock file is up to date.
 fn compare(
     path: &Path,
     file: &str,

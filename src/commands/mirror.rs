@@ -22,11 +22,12 @@ use crate::client::{ServiceClient, TokenTransport, client};
 use crate::output::CommandOutput;
 use crate::serve::{read_token, stop_signal};
 
-/// Changes that are asked for at a time.
+/// The number of changes in one request.
 const PAGE_SIZE: u32 = 200;
-/// The largest answer of the other registry, in bytes: a document has 1 MiB at most, a page less.
+/// The maximum size of a response from the other registry, in bytes: a document has at most 1 MiB, a page
+/// less.
 const MAX_RESPONSE_BYTES: usize = 2 << 20;
-/// The longest name of a feed, in bytes.
+/// The maximum length of a feed name, in bytes.
 const MAX_FEED_NAME: usize = 256;
 /// The longest time for one response of the other registry, however slowly it comes.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -90,9 +91,9 @@ pub(super) async fn mirror(
 
 /// The reason why the mirror cannot continue.
 enum MirrorStop {
-    /// A registry does not answer; it may later.
+    /// A registry does not respond; a retry may succeed.
     Unreachable(String),
-    /// It never will.
+    /// A retry cannot succeed.
     Fatal(CliError),
 }
 
@@ -127,7 +128,7 @@ struct RegistryMirror<'o> {
 }
 
 impl RegistryMirror<'_> {
-    /// Copies everything that there is, and then whatever comes, until it may make no more changes.
+    /// Copies all existing changes and then each new one, until the maximum number of changes is reached.
     async fn follow(&mut self, state: &mut MirrorState) -> Result<(), CliError> {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -148,7 +149,8 @@ impl RegistryMirror<'_> {
         }
     }
 
-    /// Copies page by page until there is nothing more, or no more may be made.
+    /// Copies page by page until all existing changes are copied, or until the maximum number of changes is
+    /// reached.
     async fn catch_up(&mut self, state: &mut MirrorState) -> Result<(), MirrorStop> {
         let mut is_new = false;
         loop {
@@ -179,7 +181,7 @@ impl RegistryMirror<'_> {
         }
     }
 
-    /// Takes changes as they happen, until the stream ends.
+    /// Applies changes as they happen, until the stream ends.
     async fn listen(&mut self, state: &mut MirrorState) -> Result<(), MirrorStop> {
         let mut stream = self.source.stream_changes(state.next()).await?;
         while self.remaining > 0 {
@@ -191,7 +193,7 @@ impl RegistryMirror<'_> {
         Ok(())
     }
 
-    /// Makes one change here, and writes down that it was made.
+    /// Applies one change to this registry, and records its number.
     async fn apply_change(
         &mut self,
         change: &RegistryChange,
@@ -276,7 +278,7 @@ fn to_outcome(done: Result<bool, ClientError>) -> Result<ChangeOutcome, MirrorSt
     }
 }
 
-/// An answer, however slowly the other registry sends it.
+/// Waits for a response, at most [`RESPONSE_TIMEOUT`].
 async fn with_timeout<T>(answer: impl Future<Output = T>) -> Result<T, MirrorStop> {
     let late = |_| {
         MirrorStop::Unreachable(format!(

@@ -104,7 +104,7 @@ async fn run_examples(
     Ok(false)
 }
 
-/// Gives one document to the registry.
+/// Publishes one document in the registry.
 pub(crate) async fn publish_document(
     source: &[u8],
     client: &ServiceClient,

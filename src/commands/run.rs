@@ -29,7 +29,7 @@ pub(super) use tree::RunTree;
 use view::EventPrinter;
 pub(crate) use view::{approve_command, format_value, print_result};
 
-/// The pause before a run that waits for an approval is looked at again.
+/// The pause between two checks of a run that waits for an approval.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(
@@ -61,7 +61,7 @@ pub(super) async fn run(
     run_to_end(&request, client, output).await
 }
 
-/// Starts a run, shows it, and ends as it did.
+/// Starts a run, shows it, and returns its result as the exit code.
 async fn run_to_end(
     request: &ExecutionRequest,
     client: &ServiceClient,
@@ -72,7 +72,7 @@ async fn run_to_end(
     finish(&run, output)
 }
 
-/// Prints how a run ended, and ends as it did.
+/// Prints the result of a run, and returns it as the exit code.
 pub(super) fn finish(run: &Run, output: &mut CommandOutput) -> Result<(), CliError> {
     if output.is_json() {
         output.json_line(run);
@@ -126,7 +126,7 @@ fn parse_target(arguments: &RunArgs) -> Result<RunTarget, CliError> {
     })
 }
 
-/// Starts a run, prints its events line by line as they happen, and gives the run when it has ended.
+/// Starts a run, prints its events line by line as they happen, and returns the run when it has ended.
 pub(crate) async fn start_and_watch(
     request: &ExecutionRequest,
     client: &ServiceClient,
@@ -225,7 +225,7 @@ pub(super) async fn follow_once(
     Ok(())
 }
 
-/// The exit code of a run that did not succeed.
+/// Returns the exit code of a run that did not succeed.
 pub(crate) fn exit_code_of_run(run: &Run) -> Option<CliExitCode> {
     match run.status {
         RunStatus::Succeeded => None,
@@ -256,7 +256,7 @@ fn with_exit_code(failure: CliError) -> CliError {
     }
 }
 
-/// The inputs: those of the file, then those of the flags.
+/// Reads the inputs of the file, then those of the flags.
 fn read_inputs(arguments: &RunArgs) -> Result<Map<String, Value>, CliError> {
     let mut inputs = match &arguments.inputs_file {
         Some(file) => read_inputs_file(file)?,
@@ -266,7 +266,7 @@ fn read_inputs(arguments: &RunArgs) -> Result<Map<String, Value>, CliError> {
     Ok(inputs)
 }
 
-/// Inputs that are given as `--input NAME=VALUE`.
+/// Parses inputs of the form `--input NAME=VALUE`.
 pub(super) fn parse_inputs(inputs: &[String]) -> Result<Map<String, Value>, CliError> {
     inputs.iter().map(|input| parse_assignment(input, "--input NAME=VALUE")).collect()
 }
@@ -309,7 +309,8 @@ async fn keep_text_inputs(
     }
 }
 
-/// `name=value`, as it is written in `form`: the value is JSON when it can be read as JSON.
+/// Parses `name=value`; the error message shows `form`. The value is parsed as JSON if possible, else it is
+/// text.
 pub(super) fn parse_assignment(text: &str, form: &str) -> Result<(String, Value), CliError> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
         CliError::invalid_argument(format!("`{text}` is not an input"))

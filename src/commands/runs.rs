@@ -14,7 +14,7 @@ use crate::cli_error::CliError;
 use crate::client::ServiceClient;
 use crate::output::{BAD, BOLD, CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 
-/// The shortest id that is shown: its time in milliseconds.
+/// The minimum length of a shown id: the part with its time in milliseconds.
 const SHORTEST_ID: usize = 13;
 
 pub(super) async fn runs(
@@ -50,7 +50,7 @@ async fn delete_run(
     Ok(())
 }
 
-/// Says what became of a request, and watches the run go on.
+/// Sends the decision about a request with an unknown outcome, and watches the run continue.
 async fn resume_run(
     arguments: &ResumeArgs,
     client: &ServiceClient,
@@ -124,7 +124,7 @@ async fn list_runs(
     Ok(())
 }
 
-/// The beginning of an id that no other of `ids` has, and that commands take in its place.
+/// Returns the shortest unique prefix of an id among `ids`, which commands accept instead of the id.
 fn short_id<'i>(id: &'i str, ids: &[String]) -> &'i str {
     let is_unique = |short: &&str| ids.iter().filter(|other| other.starts_with(*short)).count() < 2;
     let lengths = SHORTEST_ID..id.len();

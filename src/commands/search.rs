@@ -11,7 +11,7 @@ use crate::cli_error::CliError;
 use crate::client::ServiceClient;
 use crate::output::{BOLD, CommandOutput, DIM, NAME, WARN, count, sanitize};
 
-/// The most hits of one page.
+/// The maximum number of hits in one page.
 const MAX_PAGE_SIZE: usize = 100;
 
 pub(super) async fn search(
@@ -50,7 +50,7 @@ pub(super) async fn search(
     Ok(())
 }
 
-/// One answer of as many pages as the limit wants.
+/// Requests as many pages as the limit needs, and combines them in one response.
 async fn fetch_pages(
     request: &mut SearchRequest,
     limit: usize,
@@ -74,7 +74,7 @@ async fn fetch_pages(
     Ok(answer)
 }
 
-/// Prints an answer for a person; with the terms of the scores, when they are wanted.
+/// Prints a response for a person; with `explain`, also the terms of the scores.
 pub(crate) fn print_response(answer: &SearchResponse, explain: bool, output: &mut CommandOutput) {
     for hit in &answer.capabilities {
         print_hit(hit, output);

@@ -17,7 +17,7 @@ use crate::cli_error::CliError;
 use crate::client::{ServiceClient, require_private_connection};
 use crate::output::{CommandOutput, DIM, NAME};
 
-/// The most that is read from standard input, in bytes.
+/// The maximum number of bytes that the command reads from standard input.
 const MAX_INPUT: u64 = 64 << 10;
 
 pub(super) async fn secrets(
@@ -86,7 +86,7 @@ async fn allow(
     Ok(())
 }
 
-/// The runs that may use a credential, in words.
+/// Describes the runs that may use a credential.
 fn describe_users(users: &CredentialUsers) -> String {
     let subjects = users.subjects.iter().map(|subject| match subject {
         CredentialSubject::Everybody => "all runs".to_owned(),
@@ -137,7 +137,7 @@ async fn remove(
     Ok(())
 }
 
-/// A kind as the arguments have it.
+/// Returns the name of a kind in the arguments.
 fn name_of(kind: CredentialKind) -> &'static str {
     match kind {
         CredentialKind::ApiKey => "api-key",
@@ -190,7 +190,7 @@ fn read_credential(arguments: SetSecretArgs) -> Result<Credential, CliError> {
     })
 }
 
-/// A secret for each name: asked for on a terminal, else from standard input.
+/// Reads a secret for each name: with a prompt on a terminal, else from standard input.
 fn read_secrets(names: &[&str]) -> Result<Vec<Secret>, CliError> {
     if io::stdin().is_terminal() {
         let ask = |name: &&str| {
@@ -204,7 +204,7 @@ fn read_secrets(names: &[&str]) -> Result<Vec<Secret>, CliError> {
     split_lines(&text, names)
 }
 
-/// The lines of `text`, one for each name.
+/// Splits `text` into lines, one for each name.
 fn split_lines(text: &str, names: &[&str]) -> Result<Vec<Secret>, CliError> {
     let lines: Vec<_> = text.lines().map(Secret::new).collect();
     if lines.len() == names.len() && lines.iter().all(|line| !line.expose_secret().is_empty()) {

@@ -12,7 +12,7 @@ use crate::cli_error::CliError;
 use crate::client::ServiceClient;
 use crate::output::{BOLD, CommandOutput, DIM, NAME, WARN, sanitize, shorten};
 
-/// The most members of one page.
+/// The maximum number of members in one page.
 const MAX_PAGE_SIZE: usize = 100;
 /// The most characters of the titles of a service in a row.
 const MAX_TITLES: usize = 30;

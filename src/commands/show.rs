@@ -15,9 +15,9 @@ use crate::cli_error::CliError;
 use crate::client::ServiceClient;
 use crate::output::{BOLD, CommandOutput, DIM, NAME, WARN, sanitize};
 
-/// The most values of an `enum` that are listed.
+/// The maximum number of listed values of an `enum`.
 const MAX_CHOICES: usize = 8;
-/// The widest column of names.
+/// The maximum width of the column of names, in characters.
 const MAX_COLUMN: usize = 24;
 /// The nesting depth up to which a type is described.
 const MAX_NESTING: usize = 3;
@@ -181,7 +181,7 @@ fn describe_input(input: &InputField) -> String {
     words.join(", ")
 }
 
-/// The values that a JSON Schema admits, in a few words; empty when that is any.
+/// Describes the values that a JSON Schema allows; the description is empty when it allows any value.
 fn describe_schema(schema: &Value, depth: usize) -> String {
     if depth > MAX_NESTING {
         return "…".to_owned();
@@ -211,7 +211,7 @@ fn describe_schema(schema: &Value, depth: usize) -> String {
     }
 }
 
-/// Prints a line about a field; the name takes a column of a `width`.
+/// Prints a line about a field; the column of the name has `width` characters.
 fn print_field(
     (name, width): (&str, usize),
     kind: &str,
@@ -226,7 +226,7 @@ fn print_field(
     output.line(format_args!("    {BOLD}{name:width$}{BOLD:#}{kind}{about}"));
 }
 
-/// Prints a line with its heading.
+/// Prints a text after its heading.
 fn print_about(heading: &str, text: &str, output: &mut CommandOutput) {
     output.line(format_args!("  {BOLD}{heading:9}{BOLD:#} {text}"));
 }

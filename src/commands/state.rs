@@ -70,12 +70,12 @@ fn print(entries: &[StateEntry], output: &mut CommandOutput) {
     }
 }
 
-/// The same request about the values for the runs of all callers.
+/// Adds the scope to a request: with `everybody`, it is about the values for the runs of all callers.
 fn with_scope(request: RequestBuilder, everybody: bool) -> RequestBuilder {
     if everybody { request.query(&[("for", "everybody")]) } else { request }
 }
 
-/// The path of the state of a session, or of all runs.
+/// Returns the path of the state of a session, or of all runs.
 fn path<'a>(session: Option<&'a str>, name: Option<&'a str>) -> Vec<&'a str> {
     let mut path = vec!["v1"];
     if let Some(session) = session {

@@ -8,11 +8,11 @@ use crate::client::ServiceClient;
 
 /// The codes of registry and executor for a name that is not published.
 const NOT_PUBLISHED: [&str; 2] = ["A2S220", "A2S312"];
-/// The most pages of names that are looked through.
+/// The maximum number of pages of names that are searched.
 const MAX_PAGES: usize = 40;
 
-/// The same failure; where it is about a name that is not published, with the name that was most
-/// likely meant.
+/// Adds a suggestion to an error about a name that is not published: the name that was probably meant.
+/// Returns other errors unchanged.
 pub(super) async fn with_suggestion(
     failure: CliError,
     client: impl FnOnce() -> Result<ServiceClient, CliError>,
@@ -29,7 +29,7 @@ pub(super) async fn with_suggestion(
     }
 }
 
-/// The published name that is the closest to `wanted`, when one is close enough.
+/// Returns the published name that is most similar to `wanted`, if one is similar enough.
 async fn closest(wanted: &str, client: ServiceClient) -> Option<String> {
     let registry = RemoteRegistry::new(client);
     let mut names: Vec<String> = Vec::new();

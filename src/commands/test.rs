@@ -25,12 +25,12 @@ use crate::output::{CommandOutput, WARN, sanitize};
 pub(super) use example_documents::DocumentSet;
 pub(super) use report::print_outcome;
 
-/// A document that was asked for.
+/// A document that the command tests.
 struct TestSubject {
-    /// The file, or the name that it was asked for by.
+    /// The file, or the name that the user gave.
     origin: String,
     source: Vec<u8>,
-    /// The document, or why there is none.
+    /// The document, or the reason why it cannot be used.
     document: Result<Arc<Document>, CliError>,
     /// Set when the checksum in the file is that of other content.
     is_stale: bool,
@@ -41,13 +41,13 @@ struct TestedDocument {
     subject: TestSubject,
     /// The runner of its examples, or the reason why there is none.
     runner: Option<Result<ExampleRunner, CliError>>,
-    /// The examples that were tried, by their number.
+    /// The results of the examples that ran, with their numbers.
     results: Vec<(usize, Result<ExampleResult, ExecutorPanic>)>,
     /// The number of examples that the filter left out.
     left_out: usize,
 }
 
-/// The executor broke down: a defect of ours, and no other example should suffer from it.
+/// The executor panicked. This is a defect of this program; the other examples still run.
 #[derive(Debug)]
 pub(super) struct ExecutorPanic;
 
@@ -90,7 +90,7 @@ pub(super) async fn test(
     if counts.is_good() { Ok(()) } else { Err(CliError::already_printed(CliExitCode::Bad)) }
 }
 
-/// Tries an example where nothing that it breaks can break others.
+/// Runs an example, and catches a panic so that the other examples can still run.
 pub(super) fn run_example(
     trial: &ExampleRunner,
     example: &CapabilityExample,
@@ -102,10 +102,10 @@ pub(super) fn run_example(
     catch_unwind(AssertUnwindSafe(wait)).map_err(|_| ExecutorPanic)
 }
 
-/// Reads every document that is meant.
+/// Reads all documents that the targets name.
 ///
 /// # Errors
-/// When a target means nothing, or the registry does not answer.
+/// Fails when a target is invalid, or when the registry does not respond.
 async fn read(targets: &[String], client: &ServiceClient) -> Result<Vec<TestSubject>, CliError> {
     let mut subjects = Vec::new();
     let mut files: Vec<PathBuf> = Vec::new();
@@ -126,7 +126,7 @@ async fn read(targets: &[String], client: &ServiceClient) -> Result<Vec<TestSubj
     Ok(subjects)
 }
 
-/// A document that the registry has.
+/// Fetches a document from the registry.
 async fn fetch(target: &str, client: &ServiceClient) -> Result<TestSubject, CliError> {
     let (source, document) =
         dependency_loader::fetch_document(&VersionSpec::parse(target)?, client).await?;
@@ -180,7 +180,7 @@ async fn prepare_runner(
     TestedDocument { subject, runner: trial, results: Vec::new(), left_out: 0 }
 }
 
-/// The examples of a document that a filter lets through, with their numbers.
+/// Returns the examples of a document that match the filter, with their numbers.
 fn examples<'d>(
     document: &'d Document,
     filter: Option<&'d str>,

@@ -71,5 +71,5 @@ fn cells(token: &TokenEntry) -> Vec<String> {
         Some(end) if token.expired => format!("{WARN}expired{WARN:#} {DIM}{end:.0}{DIM:#}"),
         Some(end) => format!("{DIM}until {end:.0}{DIM:#}"),
     };
-    vec![format!("{NAME}{name}{NAME:#}"), scopes, format!("{DIM}made {made:.0}{DIM:#}"), end]
+    vec![format!("{NAME}{name}{NAME:#}"), scopes, format!("{DIM}created {made:.0}{DIM:#}"), end]
 }

@@ -53,7 +53,7 @@ pub(super) async fn trust(
     Ok(())
 }
 
-/// All pages of the list.
+/// Reads all pages of the list.
 async fn read_all(client: &ServiceClient) -> Result<Vec<TrustedVersion>, CliError> {
     let mut versions = Vec::new();
     let mut after: Option<String> = None;
@@ -72,7 +72,7 @@ async fn read_all(client: &ServiceClient) -> Result<Vec<TrustedVersion>, CliErro
     }
 }
 
-/// The exact version that a command is about.
+/// Parses the exact version that the user gave.
 fn read_target(text: &str) -> Result<(CapabilityName, Version), CliError> {
     let VersionSpec { name, range } = VersionSpec::parse(text)?;
     let version = range.and_then(|range| range.parse().ok()).ok_or_else(|| {

@@ -16,7 +16,7 @@ use crate::cli_error::{CliError, CliExitCode};
 use crate::client::ServiceClient;
 use crate::output::CommandOutput;
 
-/// Said where a dependency is among the files, but not as it should be.
+/// The note for a dependency that is among the files, but not in the required version.
 const AGAINST_FILES: &str =
     "versions were searched only in these files (--registry also searches the registry)";
 

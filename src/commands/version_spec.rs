@@ -6,7 +6,7 @@ use a2s::CapabilityName;
 
 use crate::cli_error::CliError;
 
-/// A capability and the versions that will do.
+/// A capability and the accepted versions.
 #[derive(Debug, Clone)]
 pub(super) struct VersionSpec {
     pub(super) name: CapabilityName,
@@ -14,7 +14,7 @@ pub(super) struct VersionSpec {
 }
 
 impl VersionSpec {
-    /// The file that `text` names, when it names one rather than a capability.
+    /// Returns the file that `text` names, if it names a file and not a capability.
     pub(super) fn find_file(text: &str) -> Option<&Path> {
         let path = Path::new(text);
         let is_file = text == "-" || path.is_file() || text.contains(['/', '\\']);

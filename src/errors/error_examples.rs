@@ -5,14 +5,14 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// The lessons, and the document that they are about.
+/// The lessons, and the document that they use.
 #[derive(Debug, Deserialize)]
 struct LessonFile {
     document: String,
     lessons: BTreeMap<String, LessonSource>,
 }
 
-/// A lesson as it is written.
+/// A lesson in its source form.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LessonSource {
@@ -26,7 +26,7 @@ struct LessonSource {
 pub(crate) struct ErrorLesson {
     /// The explanation that a few lines of a document cannot show.
     pub(crate) about: Option<String>,
-    /// A few lines of a document that show it.
+    /// A few lines of a document that show the mistake.
     pub(crate) example: Option<MistakeExample>,
 }
 
@@ -70,7 +70,7 @@ fn read() -> LessonFile {
     serde_json::from_value(value).unwrap_or_else(|error| panic!("lessons.yaml: {error}"))
 }
 
-/// Compiles the document with `mistake` in the place of `repair`.
+/// Compiles the document with `mistake` instead of `repair`.
 fn compile(document: &str, mistake: &str, repair: &str) -> Option<a2s::Compilation> {
     // The document indents these lines.
     let at = find_indented(document, repair)?;

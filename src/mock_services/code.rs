@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::MockServiceBuilder;
 
-/// The code service. Every repository exists except those of `nobody`; that of `unlicensed` has
-/// no licence. A caller without a name and an unknown version of the API are refused.
+/// The code service. Every repository exists except those of `nobody`; that of `unlicensed` has no licence.
+/// It rejects a caller without a name and an unknown version of the API.
 #[must_use]
 pub fn code() -> MockServiceBuilder {
     MockServiceBuilder::for_host(

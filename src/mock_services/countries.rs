@@ -9,7 +9,7 @@ use super::MockServiceBuilder;
 
 type Countries = Schema<Query, EmptyMutation, EmptySubscription>;
 
-/// The country service. It knows `FR` and `JP`; any other code is null.
+/// The country service. It knows `FR` and `JP`; the result for any other code is null.
 #[must_use]
 pub fn countries() -> MockServiceBuilder {
     let schema = Schema::new(Query, EmptyMutation, EmptySubscription);
@@ -28,7 +28,7 @@ struct Query;
 
 #[Object]
 impl Query {
-    /// The country with a code.
+    /// Returns the country with a code.
     async fn country(&self, code: ID) -> Option<Country> {
         let named = |name: &str| NamedEntity { name: name.to_owned() };
         match code.as_str() {

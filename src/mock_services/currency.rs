@@ -12,7 +12,7 @@ use super::MockServiceBuilder;
 /// The value of one euro.
 const RATES: [(&str, f64); 4] = [("EUR", 1.0), ("USD", 1.25), ("GBP", 0.8), ("JPY", 160.0)];
 
-/// The exchange. It knows EUR, USD, GBP and JPY; other codes are refused with 422.
+/// The exchange. It knows EUR, USD, GBP and JPY; it rejects other codes with 422.
 #[must_use]
 pub fn currency() -> MockServiceBuilder {
     MockServiceBuilder::for_host(

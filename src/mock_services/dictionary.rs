@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::MockServiceBuilder;
 
-/// The dictionary. It has the word `lighthouse`.
+/// The dictionary. It contains the word `lighthouse`.
 #[must_use]
 pub fn dictionary() -> MockServiceBuilder {
     let router = Router::new().route("/api/v2/entries/en/{word}", get(define));

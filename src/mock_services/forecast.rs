@@ -10,14 +10,14 @@ use serde_json::{Map, Value, json};
 
 use super::MockServiceBuilder;
 
-/// The places that are known: name, country, latitude, longitude.
+/// The known cities: name, country, latitude, longitude.
 const PLACES: [(&str, &str, f64, f64); 3] = [
     ("Paris", "France", 48.85341, 2.3488),
     ("Oslo", "Norway", 59.91273, 10.74609),
     ("Nairobi", "Kenya", -1.28333, 36.81667),
 ];
 
-/// Finds Paris, Oslo and Nairobi; the answer for any other name has no `results`.
+/// Finds Paris, Oslo and Nairobi; the response for any other name has no `results`.
 #[must_use]
 pub fn geocoding() -> MockServiceBuilder {
     let router = Router::new().route("/v1/search", get(find_place));

@@ -14,8 +14,8 @@ type Social = Schema<Query, Mutation, EmptySubscription>;
 /// The posts, oldest first.
 type Tweets = Mutex<Vec<Tweet>>;
 
-/// The social service: `createTweet(text)` and `tweets` over GraphQL. A text that is empty or
-/// longer than 280 characters is refused with a GraphQL error.
+/// The social service: `createTweet(text)` and `tweets` over GraphQL. It rejects a text that is empty or
+/// longer than 280 characters with a GraphQL error.
 #[must_use]
 pub fn social() -> MockServiceBuilder {
     let schema = Schema::build(Query, Mutation, EmptySubscription).data(Tweets::default()).finish();
@@ -33,14 +33,14 @@ async fn answer(
 }
 
 const MAX_TEXT: usize = 280;
-/// The number before that of the first tweet.
+/// The number before the number of the first tweet.
 const BEFORE_FIRST: usize = 129_384_755;
 
 struct Query;
 
 #[Object]
 impl Query {
-    /// Every tweet, newest first.
+    /// Returns all tweets, newest first.
     async fn tweets(&self, context: &Context<'_>) -> Result<Vec<Tweet>, Error> {
         let tweets = context.data::<Tweets>()?.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(tweets.iter().rev().cloned().collect())

@@ -10,10 +10,10 @@ use console::{Term, measure_text_width};
 
 use super::{CommandOutput, terminal_escape};
 
-/// Rows and columns of a terminal that does not say how many it has.
+/// The rows and columns of a terminal that does not report its size.
 const DEFAULT_SIZE: (u16, u16) = (24, 80);
 
-/// The lines that were written last.
+/// The region with the lines that were written last.
 #[derive(Debug, Default)]
 pub(crate) struct LiveRegion {
     /// The number of columns of each line.
@@ -23,9 +23,9 @@ pub(crate) struct LiveRegion {
 /// The size of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TerminalSize {
-    /// Lines that are seen at once.
+    /// The number of visible lines.
     pub(crate) height: usize,
-    /// Columns of a line that are safe to use: in the last one, terminals differ.
+    /// The number of usable columns: the last column is not used, because terminals differ there.
     pub(crate) width: usize,
 }
 
@@ -69,7 +69,7 @@ impl LiveRegion {
         output.write_to_terminal(&text);
     }
 
-    /// Takes the lines away, to make room for something else.
+    /// Removes the lines, to free the space for other output.
     pub(crate) fn erase(&mut self, size: TerminalSize, output: &mut CommandOutput) {
         if !self.widths.is_empty() {
             let text = self.go_back(size) + "\u{1b}[J";
@@ -78,8 +78,8 @@ impl LiveRegion {
         }
     }
 
-    /// Moves the cursor to where the lines begin. A terminal that has become narrower since has
-    /// broken them into several; what has left it at the top cannot be reached.
+    /// Moves the cursor to the beginning of the lines. A terminal that became narrower has wrapped them
+    /// into more rows; the cursor cannot reach rows above the top of the screen.
     fn go_back(&self, size: TerminalSize) -> String {
         let columns = size.width + 1;
         let rows: usize = self.widths.iter().map(|width| width.div_ceil(columns).max(1)).sum();
@@ -91,7 +91,7 @@ impl LiveRegion {
 }
 
 impl CommandOutput {
-    /// Writes what moves the cursor, which is never written to anything but a terminal.
+    /// Writes text that moves the cursor. Call it only when the output is a terminal.
     fn write_to_terminal(&mut self, text: &str) {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

@@ -7,18 +7,18 @@ use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet}
 
 use super::terminal_escape::{sanitize, shorten, visible_char};
 
-/// The most characters of a line that are shown.
+/// The maximum number of shown characters of a line.
 const MAX_SHOWN: usize = 120;
 /// The most characters of a line before the marked location.
 const MAX_BEFORE: usize = 40;
 /// The longest path that is shown next to a location.
 const MAX_LABEL: usize = 80;
-/// Lines that are looked at for the end of a text that goes over several lines.
+/// The maximum number of lines that are searched for the end of a multi-line text.
 const MAX_BLOCK: usize = 400;
-/// A line so close to one that is shown is shown, too.
+/// The distance, in lines, up to which a line next to a shown line is shown, too.
 const NEAR: usize = 1;
 
-/// A text that remarks are about.
+/// A text, for excerpts in diagnostics.
 pub(crate) struct SourceExcerpts<'t> {
     file: String,
     lines: Vec<&'t str>,
@@ -32,14 +32,14 @@ struct LineSpan {
 }
 
 impl<'t> SourceExcerpts<'t> {
-    /// The lines of `text`, which came from `file`.
+    /// Splits `text`, which came from `file`, into lines.
     pub(crate) fn new(file: &str, text: &'t str) -> Self {
         let text = text.trim_start_matches('\u{feff}');
         let lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
         Self { file: sanitize(file).into_owned(), lines: lines.collect() }
     }
 
-    /// The remark as a person reads it.
+    /// Formats the diagnostic for a person.
     pub(crate) fn render(&self, diagnostic: &Diagnostic, colored: bool) -> String {
         let level = match diagnostic.severity {
             DiagnosticSeverity::Error => Level::ERROR,
@@ -79,13 +79,13 @@ impl<'t> SourceExcerpts<'t> {
         if is_whole { rendered } else { without_second_origin(&rendered) }
     }
 
-    /// The exact place: that of the template that the message is about, else the word there.
+    /// Returns the exact span: the template that the message is about, or else the word at this position.
     fn find_span(&self, diagnostic: &Diagnostic) -> Option<LineSpan> {
         let word = self.word_at(diagnostic.position)?;
         Some(self.find_template(&word, &diagnostic.message).unwrap_or(word))
     }
 
-    /// The scalar or key that begins at a position, or the rest of a list or mapping.
+    /// Returns the scalar or key that begins at a position, or the rest of a list or mapping.
     fn word_at(&self, position: SourcePosition) -> Option<LineSpan> {
         let line = position.line.checked_sub(1)?;
         let text = *self.lines.get(line)?;
@@ -179,7 +179,7 @@ impl<'t> SourceExcerpts<'t> {
         self.lines.get(line).is_some_and(|line| line.chars().nth(MAX_SHOWN).is_some())
     }
 
-    /// Writes the part of a line around `column`, and gives which part.
+    /// Writes the part of a line around `column`, and returns the range of this part.
     fn window(&self, line: usize, column: usize, source: &mut String) -> Range<usize> {
         let Some(text) = self.lines.get(line) else { return 0..0 };
         let mut letters = text.chars();
@@ -207,7 +207,7 @@ fn without_second_origin(rendered: &str) -> String {
     rendered.lines().filter(|line| !is_origin(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// A text before and from a character on.
+/// Splits a text before a character.
 fn split_at(text: &str, column: usize) -> (&str, &str) {
     text.split_at(text.char_indices().nth(column).map_or(text.len(), |(at, _)| at))
 }

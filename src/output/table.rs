@@ -4,7 +4,7 @@ use console::{measure_text_width, truncate_str};
 
 use super::{CommandOutput, DIM, TerminalSize};
 
-/// The columns between two cells.
+/// The number of columns between two cells.
 const GAP: usize = 2;
 
 impl CommandOutput {
@@ -32,7 +32,7 @@ impl CommandOutput {
     }
 }
 
-/// The cells of a row, padded but for the last one that says something.
+/// Joins the cells of a row, with padding except after the last cell that is not empty.
 fn join(cells: &[String], widths: &[usize]) -> String {
     let last = cells.iter().rposition(|cell| measure_text_width(cell) > 0).unwrap_or(0);
     let mut line = String::new();

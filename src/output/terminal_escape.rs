@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 /// The longest foreign text in a line.
 const MAX_LENGTH: usize = 400;
 
-/// A text that can do nothing to a terminal, on one line and of bounded length.
+/// Makes a text safe for a terminal: on one line, without control characters, with a limited length.
 pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     shorten(text, MAX_LENGTH)
 }
 
-/// The same of at most `most` characters.
+/// Makes a text safe like [`sanitize`], with at most `most` characters.
 pub(crate) fn shorten(text: &str, most: usize) -> Cow<'_, str> {
     let cut = text.char_indices().nth(most).map(|(at, _)| at);
     if cut.is_none() && !text.chars().any(is_unsafe) {
@@ -52,8 +52,8 @@ fn is_unsafe(c: char) -> bool {
         )
 }
 
-/// A line of our own making. What came into it from elsewhere unnoticed is disarmed here; styles
-/// and line ends stay.
+/// Escapes control characters that got into a line of this program from other sources; styles and line ends
+/// stay.
 pub(super) fn disarm(line: &str) -> Cow<'_, str> {
     if !line.chars().any(|c| is_unsafe(c) && c != '\n') {
         return Cow::Borrowed(line);
@@ -73,7 +73,7 @@ pub(super) fn disarm(line: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// The length of the escape sequence that a text begins with, when all it does is set a style.
+/// Returns the length of the escape sequence at the start of a text, if it only sets a style.
 fn style_length(text: &str) -> usize {
     let Some(rest) = text.strip_prefix("\u{1b}[") else { return 0 };
     match rest.find(|c: char| !(c.is_ascii_digit() || c == ';')) {
@@ -82,7 +82,7 @@ fn style_length(text: &str) -> usize {
     }
 }
 
-/// JSON with every character escaped that does something; it means the same.
+/// Escapes every control character in JSON; the meaning of the JSON stays the same.
 pub(super) fn escape_json(json: &str) -> Cow<'_, str> {
     if !json.chars().any(is_unsafe) {
         return Cow::Borrowed(json);

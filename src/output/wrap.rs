@@ -8,11 +8,11 @@ use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// The additional indentation of a continued line.
 const HANGING_INDENT: &str = "  ";
-/// Narrower than this nothing can be read anyway.
+/// The minimum width for wrapping, in columns; narrower text is hard to read.
 const MIN_WIDTH: usize = 20;
 
-/// A line in lines of at most `width` columns. What follows the first begins below the text of it. A
-/// word that is longer, such as a digest, stays whole.
+/// Wraps a line into lines of at most `width` columns. Continuation lines are indented. A longer word, such
+/// as a digest, is not split.
 pub(super) fn wrap(line: &str, width: usize) -> Cow<'_, str> {
     if line.contains('\n') || width < MIN_WIDTH || measure_text_width(line) <= width {
         return Cow::Borrowed(line);

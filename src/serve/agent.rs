@@ -26,9 +26,9 @@ const KEY_VARIABLE: &str = "A2S_MODEL_KEY";
 /// The settings of an agent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AgentSettings {
-    /// The services that it works with; none for those of this process.
+    /// The services that the agent uses; none means the services of this process.
     pub(crate) services: Option<RemoteServices>,
-    /// Further places where capabilities are found, and run.
+    /// Additional registries with their executors.
     pub(crate) backends: Vec<RemoteAddress>,
     pub(crate) model: Option<ModelSettings>,
     pub(crate) mcp: mcp::Config,
@@ -40,7 +40,7 @@ pub(crate) struct AgentSettings {
     pub(crate) is_consent_off: bool,
 }
 
-/// Services in other processes that an agent works with.
+/// The services in other processes that an agent uses.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteServices {
     pub(crate) registry: RegistryAccess,
@@ -74,7 +74,7 @@ pub(super) struct AgentSection {
     registries: Vec<RemoteAddress>,
     model_url: Option<Url>,
     model: Option<String>,
-    /// Capabilities that MCP clients see as tools of their own.
+    /// Capabilities that MCP clients see as separate tools.
     #[serde(default)]
     mcp_tools: Vec<String>,
     mcp_anonymous_sessions: Option<usize>,
@@ -154,8 +154,8 @@ impl AgentSettings {
         Ok(())
     }
 
-    /// The agent that searches and runs by `own` first, for callers who show `token` or one that
-    /// `others` knows, and the MCP server of `own`, until `stop`.
+    /// Opens the agent, which searches and runs with `own` first, and the MCP server of `own`, until
+    /// `stop`. Callers need `token`, or a token that `others` knows.
     pub(super) fn open(
         self,
         own: ServiceClients,
@@ -200,7 +200,8 @@ impl RemoteServices {
         })
     }
 
-    /// The callers that the registry knows, its owner among them: an agent on its own has no other.
+    /// Returns the token introspection of the registry, which includes the registry's owner: a standalone
+    /// agent has no owner token.
     pub(super) fn callers(&self) -> Result<Arc<dyn TokenIntrospector>, CliError> {
         let callers = self.registry.introspection()?.ok_or_else(|| {
             let message =
@@ -227,7 +228,7 @@ impl RemoteAddress {
     }
 }
 
-/// The system's clock, and random ids.
+/// Returns the system's clock and a source of random ids.
 pub(super) fn clock_and_ids() -> ClockAndIds {
     ClockAndIds::new(clock::now, || {
         uuid::Builder::from_random_bytes(clock::random_bytes::<16>()).into_uuid()

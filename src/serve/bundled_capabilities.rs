@@ -4,7 +4,7 @@ use crate::publish_order::sort_by_dependency;
 
 macro_rules! shipped {
     ($($name:literal),* $(,)?) => {
-        /// Name and text of each shipped document.
+        /// The name and text of each shipped document.
         const SHIPPED: &[(&str, &str)] = &[
             $(($name, include_str!(concat!("../../capabilities/", $name, ".yaml")))),*
         ];
@@ -56,7 +56,8 @@ shipped![
     "WeatherAlertCapability",
 ];
 
-/// Name and source of each shipped document, dependencies before those that use them.
+/// Returns the name and source of each shipped document; dependencies come before the documents that use
+/// them.
 pub(crate) fn bundled_documents() -> Vec<(&'static str, Vec<u8>)> {
     let documents = SHIPPED.iter().map(|(name, source)| (*name, source.as_bytes().to_vec()));
     sort_by_dependency(documents.collect())

@@ -47,30 +47,32 @@ use crate::cli_error::{SLOW_REQUEST, TOO_MANY_CONNECTIONS};
 /// The pause of the accept loop after an error that is not the client's, such as a lack of file
 /// descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
-/// Refusals that are written at the same time; a connection beyond that is closed without one.
+/// The maximum number of rejections that the server writes at the same time; it closes a further connection
+/// without a response.
 const MAX_REJECTIONS: usize = 32;
 /// The longest time for the client of a refused connection to read the reason.
 const REJECTION_TIMEOUT: Duration = Duration::from_secs(1);
-/// The bytes that the server reads and discards of a refused connection.
+/// The maximum number of bytes that the server reads and discards from a rejected connection.
 const MAX_DISCARDED: usize = 64 << 10;
 
 /// The limits of a server's connections.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ConnectionLimits {
-    /// Open connections; at most half of the file descriptors that the process may open.
+    /// The maximum number of open connections; the effective limit is at most half of the file descriptors
+    /// that the process may open.
     pub(crate) max_connections: u32,
-    /// Open connections of one remote address beyond loopback.
+    /// The maximum number of open connections from one remote address; loopback has no limit.
     pub(crate) max_connections_per_address: u32,
-    /// Requests under way on one HTTP/2 connection.
+    /// The maximum number of simultaneous requests on one HTTP/2 connection.
     pub(crate) max_streams: u32,
-    /// The time for the head of a request: from the connection, or from its first byte.
+    /// The maximum time for the head of a request: from the connection, or from its first byte.
     #[serde(with = "span")]
     pub(crate) header_timeout: Duration,
-    /// The time between two requests, or without a byte of a response read.
+    /// The maximum time between two requests, or without the client reading a byte of a response.
     #[serde(with = "span")]
     pub(crate) idle_timeout: Duration,
-    /// The time for the whole body of a request.
+    /// The maximum time for the complete body of a request.
     #[serde(with = "span")]
     pub(crate) body_timeout: Duration,
 }
@@ -89,7 +91,7 @@ impl Default for ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// The same with no more connections than half of the file descriptors: databases, indexes and
+    /// Returns the limits with at most half of the file descriptors as connections: databases, indexes and
     /// requests to services need the others.
     fn within(self, descriptors: Option<u32>) -> Self {
         let most = descriptors.map_or(u32::MAX, |descriptors| descriptors / 2).max(1);
@@ -104,14 +106,14 @@ impl ConnectionLimits {
     }
 }
 
-/// The files that this process may open, where the system reports it.
+/// Returns the maximum number of files that this process may open, if the system reports it.
 fn max_descriptors() -> Option<u32> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Times of limits, as `1m 30s`: more than nothing, and at most a day.
+/// Durations of limits, such as `1m 30s`: more than zero, and at most a day.
 mod span {
     use std::time::Duration;
 
@@ -156,7 +158,7 @@ impl ConnectionMetrics {
 
 /// The source of connections.
 pub(super) trait ConnectionSource: Send {
-    /// Waits for the next connection. Dropping the future loses none.
+    /// Waits for the next connection. No connection is lost when the future is dropped.
     fn accept(&mut self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send;
 }
 
@@ -172,7 +174,7 @@ pub(super) struct HttpServer {
     router: Router,
     limits: ConnectionLimits,
     metrics: ConnectionMetrics,
-    /// Requests under way end when it is cancelled, and no connection is accepted any more.
+    /// When it is cancelled, requests in progress end and the server accepts no more connections.
     stop: CancellationToken,
 }
 
@@ -186,8 +188,8 @@ impl HttpServer {
         Self { router, limits: limits.within(max_descriptors()), metrics, stop }
     }
 
-    /// Serves connections until it is stopped and the last one has ended. Dropping the future closes
-    /// all of them.
+    /// Serves connections until the server is stopped and the last connection has ended. Dropping the
+    /// future closes all of them.
     pub(super) async fn serve(self, mut listener: impl ConnectionSource) {
         let slots = ConnectionSlots::new(&self.limits);
         let refusals = Arc::new(Semaphore::new(MAX_REJECTIONS));

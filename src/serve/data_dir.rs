@@ -14,20 +14,20 @@ use crate::clock;
 
 pub(crate) use privacy::set_private_umask;
 
-/// The length of a token that this program has made, in hexadecimal digits.
+/// The length of a token that this program created, in hexadecimal digits.
 const TOKEN_DIGITS: usize = 64;
 
-/// A data folder that this process alone uses.
+/// A data folder that only this process uses.
 #[derive(Debug)]
 pub(crate) struct DataFolder {
     path: PathBuf,
-    /// Held until the process ends.
+    /// The lock, which is held until the process ends.
     _lock: File,
 }
 
 impl DataFolder {
-    /// Opens the folder, which is made when it is missing, for the service `name`: different
-    /// services may share a folder, two of one kind may not.
+    /// Opens the folder for the service `name`, and creates it if it is missing. Different services may
+    /// share a folder, two services of the same kind may not.
     pub(crate) fn open(path: &Path, name: &str) -> Result<Self, CliError> {
         let fail = |error: io::Error| CliError::file_error(path, &error);
         privacy::create_folder(path).map_err(fail)?;
@@ -46,18 +46,18 @@ impl DataFolder {
         }
     }
 
-    /// The folder itself.
+    /// Returns the path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A file or folder below.
+    /// Returns the path of a file or folder in the data folder.
     pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The owner's token: the given one, else that of the folder, else a new one. It is written to
-    /// the file `token`, which only the owner can read.
+    /// Returns the owner's token: the given one, else that of the folder, else a new one. It writes the
+    /// token to the file `token`, which only the owner can read.
     pub(crate) fn token(&self, given: Option<&str>) -> Result<String, CliError> {
         let path = self.join("token");
         let fail = |error: io::Error| CliError::file_error(&path, &error);
@@ -99,7 +99,7 @@ fn is_complete(text: &str) -> bool {
     }
 }
 
-/// Writes a file that only its owner can read; the old one stays until the new one is complete.
+/// Writes a file that only its owner can read; the old file stays until the new one is complete.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     // One that a crash has left.
@@ -113,7 +113,7 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     std::fs::rename(&new, path)
 }
 
-/// The data folder: the one of `--data-dir`, else the user's own.
+/// Returns the data folder: the one of `--data-dir`, else the default folder of the user.
 pub(crate) fn data_dir(global: &GlobalArgs) -> PathBuf {
     global.data_dir.clone().unwrap_or_else(|| match ProjectDirs::from("", "", "a2s") {
         Some(folders) => folders.data_dir().to_owned(),

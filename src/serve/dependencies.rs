@@ -15,28 +15,28 @@ use tokio::time::timeout;
 
 use crate::clock;
 
-/// The time that one service has to answer.
+/// The timeout for the response of one service.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time for which findings are cached: any client may ask for them, and each one costs requests.
 const CACHE_TIME: SignedDuration = SignedDuration::from_secs(2);
 
-/// A service elsewhere, and what keeps it from being worked with.
+/// The name of another service, and the reason why it cannot be used, if there is one.
 pub(super) type DependencyFinding = (String, Option<String>);
 
-/// Other services, and how they were when they were last asked.
+/// The other services, with their state at the last check.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RemoteDependencies(Arc<DependencyChecks>);
 
 #[derive(Debug, Default)]
 struct DependencyChecks {
-    /// Each with its role.
+    /// The clients of the services, each with the role of its service.
     services: Vec<(&'static str, ServiceClient)>,
     guardians: Option<GuardianChain>,
     last: Mutex<Option<(Timestamp, Vec<DependencyFinding>)>>,
 }
 
 impl RemoteDependencies {
-    /// `services` are asked with the token that each client shows, where it shows one.
+    /// Creates the checks. Each client sends its token to its service, if it has one.
     pub(super) fn new(
         services: Vec<(&'static str, ServiceClient)>,
         guardians: Option<GuardianChain>,
@@ -91,7 +91,7 @@ async fn check_service(client: &ServiceClient) -> Option<String> {
         .map(|error| format!("it does not accept the token of this service: {}", reason(&error)))
 }
 
-/// The words of an error without the address, which stands before them.
+/// Describes an error without the address, which the message shows before it.
 fn reason(error: &ClientError) -> String {
     match error {
         ClientError::Unreachable { cause, .. } => format!("it does not respond: {cause}"),

@@ -65,7 +65,7 @@ impl Drop for DrainedBody {
     }
 }
 
-/// Reads a body up to its end, an error or the bound.
+/// Reads a body up to its end, an error or the size limit.
 async fn discard(body: Body) {
     let mut read = 0;
     let mut frames = body.into_data_stream();

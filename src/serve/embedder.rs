@@ -31,7 +31,7 @@ pub(super) struct EmbedderSection {
 }
 
 impl EmbedderSection {
-    /// The registry's part of the settings; `variable` reads the environment.
+    /// Reads the registry's settings from this section; `variable` reads the environment.
     pub(super) fn read(
         &self,
         arguments: &EmbedderArgs,

@@ -7,26 +7,27 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::openapi::{OpenApi, RefOr};
 
-/// The test `tests/it/examples.rs` writes them, and fails when the services answer otherwise.
+/// The examples of requests and responses. The test `tests/it/examples.rs` writes them, and fails when the
+/// services respond differently.
 const EXAMPLES: &str = include_str!("examples.json");
 
-/// A request and its answer.
+/// A request and its response.
 #[derive(Debug, Deserialize)]
 struct ApiExample {
-    /// The body of the request; none where there is none.
+    /// The body of the request, if it has one.
     #[serde(default)]
     request: Option<Value>,
-    /// The status of the answer.
+    /// The status of the response.
     status: u16,
-    /// The media type of the answer; empty without a body.
+    /// The media type of the response; empty without a body.
     #[serde(default)]
     media_type: String,
-    /// The body of the answer. Of another media type than JSON it is a text.
+    /// The body of the response. For a media type other than JSON, it is a text.
     #[serde(default)]
     response: Option<Value>,
 }
 
-/// Adds the examples of the operations that are described.
+/// Adds examples to the described operations.
 pub(super) fn add_examples(openapi: &mut OpenApi) {
     let mut examples: BTreeMap<String, ApiExample> =
         serde_json::from_str(EXAMPLES).unwrap_or_default();

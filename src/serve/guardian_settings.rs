@@ -22,26 +22,26 @@ use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode, POLICY};
 use crate::client::TokenTransport;
 use crate::output::count;
 
-/// The longest time that a guardian may be given for one answer.
+/// The maximum timeout for one response of a guardian.
 const MAX_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
-/// The longest time for which a guardian that is away is asked again.
+/// The maximum time for retries while a guardian is unavailable.
 const MAX_RETRY_TIME: SignedDuration = SignedDuration::from_mins(1);
-/// The longest token, in bytes.
+/// The maximum length of a token, in bytes.
 const MAX_TOKEN: u64 = 64 << 10;
 
 /// The guardians that are asked around every step.
 #[derive(Debug, Clone)]
 pub(crate) enum GuardianSelection {
     Off,
-    /// In this order; there is at least one.
+    /// The guardians in this order; the list has at least one.
     Chain(Vec<ConfiguredGuardian>),
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum ConfiguredGuardian {
-    /// The one of this process.
+    /// The guardian of this process.
     Builtin { fail: FailModes, timeout: Option<Duration> },
-    /// The owner's token is never sent there: a guardian gets a token of its own.
+    /// A guardian at another address. It gets its own token; the owner's token is never sent to it.
     Remote(Box<GuardianConfig>),
 }
 
@@ -63,8 +63,8 @@ impl GuardianSelection {
         }
     }
 
-    /// Checks that the tokens of guardians go over protected connections, and that none is the
-    /// `owner`'s.
+    /// Checks that the tokens of guardians go over protected connections, and that none of them is the
+    /// token of the `owner`.
     pub(super) fn check_tokens(
         &self,
         transport: TokenTransport,
@@ -119,7 +119,7 @@ impl GuardianSelection {
     }
 }
 
-/// `guardian` of the TOML file: one in a word, or a `[[guardian]]` for each.
+/// `guardian` of the TOML file: one guardian as a word, or several as `[[guardian]]` tables.
 #[derive(Debug, Default)]
 pub(super) struct GuardianSection(Vec<GuardianTable>);
 
@@ -379,7 +379,7 @@ fn settings_error(message: impl Into<String>) -> CliError {
         .with_hint("docs/guardian.md describes how to configure guardians.")
 }
 
-/// The failure of a policy file that a guardian cannot use, with every error in it.
+/// Creates the error for a policy file that a guardian cannot use, with all errors in the file.
 pub(crate) fn policy_failure(path: &Path, faults: &PolicyErrors) -> CliError {
     let message = format!("{} has {}", path.display(), count(faults.0.len(), "error"));
     let hint = "docs/guardian.md describes how to write policies and cases.";

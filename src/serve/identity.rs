@@ -24,7 +24,7 @@ use super::middleware::auth_error_response;
 use crate::cli_error::CliError;
 use crate::client::{ServiceClient, client};
 
-/// A registry, and the token of the scope `service` that it is asked with.
+/// A registry, and the token of the scope `service` for requests to it.
 #[derive(Debug, Clone)]
 pub(crate) struct RegistryAccess {
     pub(crate) url: Url,
@@ -32,12 +32,12 @@ pub(crate) struct RegistryAccess {
 }
 
 impl RegistryAccess {
-    /// The callers that the registry knows, as far as it can be asked.
+    /// Returns the token introspection of the registry, if a token for it exists.
     pub(super) fn callers(&self) -> Result<Option<Arc<dyn TokenIntrospector>>, CliError> {
         Ok(self.introspection()?.map(|callers| Arc::new(callers) as Arc<dyn TokenIntrospector>))
     }
 
-    /// The registry as the one that knows the callers; none without a token for it.
+    /// Returns the client that looks up tokens at the registry; none without a token for it.
     pub(super) fn introspection(
         &self,
     ) -> Result<Option<agent::RegistryTokenIntrospector>, CliError> {
@@ -47,13 +47,13 @@ impl RegistryAccess {
         Ok(Some(agent::RegistryTokenIntrospector::new(self.client()?, clock_and_ids())))
     }
 
-    /// Reaches the registry, and shows it the token.
+    /// Creates a client for the registry with the token.
     pub(super) fn client(&self) -> Result<ServiceClient, CliError> {
         Ok(client(&self.url, None, None)?.with_token(self.token.clone()))
     }
 }
 
-/// Reads a token that is given by itself or in a file.
+/// Reads a token that is given directly or in a file.
 pub(super) fn read_given(
     token: Option<String>,
     file: Option<&Path>,
@@ -65,7 +65,7 @@ pub(super) fn read_given(
     }
 }
 
-/// Refuses `token`, which `setting` gives, when it is the owner's.
+/// Rejects the `token` of `setting` when it is the owner's token.
 pub(super) fn check_not_owner(
     token: Option<&Secret>,
     setting: &str,

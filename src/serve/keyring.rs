@@ -14,7 +14,7 @@ use crate::clock;
 /// The name of the entry in the keyring.
 const ENTRY_NAME: &str = "a2s stored credentials";
 
-/// The key for the data folder; a new one is put into the keyring when there is none.
+/// Returns the key for the data folder; creates a key in the keyring if it has none.
 pub(super) fn key(folder: &Path) -> Result<Secret, CliError> {
     let folder =
         std::path::absolute(folder).map_err(|error| CliError::file_error(folder, &error))?;

@@ -17,7 +17,7 @@ use super::settings::CommonSettings;
 use crate::cli::LogFormat;
 use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 
-/// Our own crates: they log names, hosts and codes, and no values.
+/// The crates of this project: they log names, hosts and codes, but no values.
 const OWN_CRATES: [&str; 6] = ["a2s", "a2s_cli", "aos", "executor", "guardian", "registry"];
 
 /// Libraries that credentials pass through: they log errors alone.
@@ -34,7 +34,7 @@ const CREDENTIAL_LIBRARIES: [&str; 10] = [
     "zbus",
 ];
 
-/// Begins to log.
+/// Starts logging.
 pub(super) fn start(common: &CommonSettings) -> Result<(), CliError> {
     let writer = std::io::stderr;
     let is_terminal = std::io::stderr().is_terminal();

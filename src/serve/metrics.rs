@@ -20,7 +20,7 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The route of requests without a matching route: their paths have no bound.
 const NO_ROUTE: &str = "none";
 
-/// Requests that this process has answered.
+/// The metrics of the requests that this process has handled.
 #[derive(Debug, Clone)]
 pub(super) struct HttpMetrics {
     requests: Family<RequestLabels, Counter>,
@@ -54,7 +54,7 @@ impl HttpMetrics {
     }
 }
 
-/// Counts a request when the head of its response is there.
+/// Counts a request when the head of its response is ready.
 pub(super) async fn count(
     State(metrics): State<HttpMetrics>,
     request: Request,
@@ -72,13 +72,14 @@ pub(super) async fn count(
     response
 }
 
-/// The method as a label: a client can send any.
+/// Returns the method as a label; unknown methods, which a client can send, become `other`.
 fn known(method: &Method) -> &'static str {
     const KNOWN: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
     KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
 }
 
-/// The page: `OpenMetrics` for a client that accepts it, else the older text format of Prometheus.
+/// Returns the page with the metrics: `OpenMetrics` for a client that accepts it, else the older text
+/// format of Prometheus.
 pub(super) async fn show(State(metrics): State<Arc<Registry>>, headers: HeaderMap) -> Response {
     let mut text = String::new();
     if encode(&mut text, &metrics).is_err() {
@@ -91,8 +92,8 @@ pub(super) async fn show(State(metrics): State<Arc<Registry>>, headers: HeaderMa
     ([(CONTENT_TYPE, PROMETHEUS)], to_prometheus(&text)).into_response()
 }
 
-/// `OpenMetrics` in the text format 0.0.4: a counter is described by the name of its sample, and there
-/// is no mark at the end.
+/// Converts `OpenMetrics` to the text format 0.0.4: the description of a counter uses the name of its
+/// sample, and the mark at the end is missing.
 fn to_prometheus(text: &str) -> String {
     let is_counter = |line: &str| {
         line.strip_prefix("# TYPE ").and_then(|rest| rest.strip_suffix(" counter")).is_some()

@@ -73,8 +73,8 @@ impl AccessPolicy {
     }
 }
 
-/// Puts metrics, description, error pages and the check of callers in front of `services`, which are
-/// `name`: "an executor".
+/// Adds metrics, the API description, error pages and the check of callers to `services`; `name` describes
+/// them, such as "an executor".
 pub(super) fn with_middleware(
     services: Router,
     mut registry: Registry,
@@ -98,10 +98,11 @@ pub(super) fn with_middleware(
         .layer(from_fn_with_state(counted, metrics::count))
 }
 
-/// The policy of pages and of everything else that a browser may show: nothing is loaded.
+/// The content security policy of pages and of everything else that a browser may show: the browser loads
+/// nothing.
 const STRICT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
                              form-action 'none'; frame-ancestors 'none'";
-/// The policy of Swagger UI, which styles by attributes, has its pictures in its own text, and sends
+/// The content security policy of Swagger UI, which uses style attributes and embedded pictures, and sends
 /// requests to this service.
 const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
                            img-src 'self' data:; font-src 'self' data:; connect-src 'self'; \
@@ -159,7 +160,7 @@ async fn check_caller(
     next.run(request).await
 }
 
-/// The answer to a caller who is not let in.
+/// Creates the response to a caller who is not authorized.
 pub(super) fn auth_error_response(refusal: &AuthError) -> Response {
     let (status, kind) = match refusal {
         AuthError::Unavailable(_) => {

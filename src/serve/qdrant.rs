@@ -14,7 +14,7 @@ const KEY_VARIABLE: &str = "A2S_QDRANT_KEY";
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct QdrantSection {
-    /// A name or password in it, which does not belong there, is not shown.
+    /// The address, which is not printed because it may wrongly contain a name or password.
     url: Option<Secret>,
     key: Option<Secret>,
     shards: Option<u32>,
@@ -22,7 +22,7 @@ pub(super) struct QdrantSection {
 }
 
 impl QdrantSection {
-    /// The server, if one is named; `variable` reads the environment.
+    /// Reads the settings of the server, if one is configured; `variable` reads the environment.
     pub(super) fn read(
         &self,
         argument: Option<String>,

@@ -14,7 +14,7 @@ use super::services::ServiceApps;
 use super::shipping::ShippingProgress;
 use crate::cli_error::NOT_READY;
 
-/// Everything that readiness depends on.
+/// The parts that readiness depends on.
 #[derive(Debug, Clone)]
 pub(super) struct ReadinessCheck {
     services: Arc<ServiceApps>,
@@ -26,7 +26,7 @@ pub(super) struct ReadinessCheck {
 #[derive(Debug, PartialEq)]
 struct ReadinessPart {
     name: String,
-    /// The reason why it is not as it should be.
+    /// The reason why the part is not ready.
     lacking: Option<String>,
     /// Set when the process can work all the same.
     is_optional: bool,
@@ -48,7 +48,7 @@ impl ReadinessCheck {
         Self { services, shipping, dependencies }
     }
 
-    /// The parts of this process, and what they work with elsewhere where that is asked for.
+    /// Returns the parts of this process and, with `is_deep`, the services elsewhere that it uses.
     async fn parts(&self, is_deep: bool) -> Vec<ReadinessPart> {
         let mut parts = self.own_parts().await;
         if is_deep {
@@ -99,7 +99,7 @@ impl ReadinessCheck {
     }
 }
 
-/// Answers `GET /readyz`.
+/// Handles `GET /readyz`.
 pub(super) async fn show(
     State(readiness): State<ReadinessCheck>,
     RawQuery(query): RawQuery,
@@ -120,12 +120,12 @@ fn has_parameter(query: &str, name: &str) -> bool {
     query.split('&').any(|pair| pair.split('=').next() == Some(name))
 }
 
-/// The reason why a part keeps the process from working.
+/// Returns the reason why a part prevents the process from working.
 fn blocking_reason(part: &ReadinessPart) -> Option<&str> {
     part.lacking.as_deref().filter(|_| !part.is_optional)
 }
 
-/// A line for each part.
+/// Returns a line for each part.
 fn describe(parts: &[ReadinessPart]) -> String {
     let line = |part: &ReadinessPart| {
         format!("{}: {}\n", part.name, part.lacking.as_deref().unwrap_or("ready"))

@@ -49,13 +49,13 @@ const POLICY_INTERVAL: Duration = Duration::from_secs(2);
 pub(crate) struct ServiceSettings {
     pub(crate) registry: Option<RegistrySettings>,
     pub(crate) executor: Option<ExecutorSettings>,
-    /// A guardian on its own.
+    /// A standalone guardian.
     pub(crate) guardian: Option<StandaloneGuardianSettings>,
     /// The agent, in addition to registry and executor.
     pub(crate) agent: Option<AgentSettings>,
     /// Set when the shipped documents are published, as far as the registry lacks them.
     pub(crate) ship: bool,
-    /// The connections that tokens are sent over.
+    /// The connections over which tokens may be sent.
     pub(crate) transport: TokenTransport,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct ServiceSettings {
 pub(crate) struct RegistrySettings {
     /// The database of its documents; none for the file in the data folder.
     pub(crate) database: Option<registry::DatabaseAddress>,
-    /// The server of its search index; none for the folder in the data folder.
+    /// The Qdrant server of the search index; none means the folder in the data folder.
     pub(crate) qdrant: Option<registry::QdrantConfig>,
     pub(crate) embedder: Embedder,
     /// The time that a search waits for its vectors.
@@ -111,7 +111,7 @@ pub(crate) struct JournalSettings {
 pub(crate) struct OutboundSettings {
     pub(crate) upstreams: BTreeMap<Domain, Url>,
     pub(crate) allow_private_addresses: bool,
-    /// Further addresses, networks and host names.
+    /// Additional allowed addresses, networks and host names.
     pub(crate) allow_addresses: Vec<String>,
     pub(crate) limits: executor::Limits,
     pub(crate) tenants: BTreeMap<TokenSubject, executor::TenantLimits>,
@@ -121,11 +121,11 @@ pub(crate) struct OutboundSettings {
     pub(crate) check_answers: executor::ResponseValidation,
 }
 
-/// The key for stored credentials, or where it is.
+/// The key for stored credentials, or its location.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum SecretKeySetting {
     Given(Secret),
-    /// In the data folder.
+    /// In a file of the data folder.
     #[default]
     File,
     Keyring,
@@ -148,7 +148,7 @@ pub(crate) struct PolicyFiles {
     pub(crate) policy: Option<PathBuf>,
     /// The shadow policy, which is only tried.
     pub(crate) shadow: Option<PathBuf>,
-    /// The longest response that it may be asked about, in bytes.
+    /// The maximum length of a response in a guardian request, in bytes.
     pub(crate) max_response_bytes: Option<usize>,
     /// The length of a segment of its audit log, in bytes.
     pub(crate) segment_bytes: Option<u64>,
@@ -168,8 +168,8 @@ impl ServiceSettings {
         guardians.is_some_and(|guardians| matches!(guardians, GuardianSelection::Off))
     }
 
-    /// Checks that each token goes over a protected connection, and that none of those that go out is
-    /// the `owner`'s.
+    /// Checks that each token goes over a protected connection, and that no token for another service is
+    /// the token of the `owner`.
     fn check_tokens(&self, owner: &str) -> Result<(), CliError> {
         if let Some(part) = &self.registry {
             check_not_owner(part.service_token.as_ref(), "--service-token", owner)?;
@@ -194,12 +194,12 @@ impl ServiceSettings {
         self.agent.as_ref().map_or(Ok(()), |part| part.check_tokens(self.transport))
     }
 
-    /// The services of other processes that an agent on its own works with.
+    /// Returns the services of other processes that a standalone agent uses.
     fn remote_services(&self) -> Option<&RemoteServices> {
         self.agent.as_ref()?.services.as_ref()
     }
 
-    /// The services of the process, as a sentence names them.
+    /// Returns the name of the services in this process, for use in a sentence.
     fn name(&self) -> &'static str {
         match (&self.registry, &self.executor, &self.guardian) {
             (Some(_), Some(_), _) => "a process with all services",
@@ -227,7 +227,7 @@ impl ServiceSettings {
         executor.registry = Some(RegistryAccess { url: url.clone(), token });
     }
 
-    /// The callers that a registry apart knows, and those of a guardian's own token.
+    /// Returns the introspector for tokens of a separate registry, and for a guardian's own token.
     fn remote_introspector(&self) -> Result<Option<Arc<dyn TokenIntrospector>>, CliError> {
         if let Some(StandaloneGuardianSettings { client_token: asking, registry, .. }) =
             &self.guardian
@@ -249,7 +249,8 @@ impl ServiceSettings {
         Ok(callers)
     }
 
-    /// The services in other processes, each with its role, as they are shown the token of this one.
+    /// Returns clients for the services in other processes, each with its role. They send the token of this
+    /// process.
     fn remote_clients(&self) -> Result<Vec<(&'static str, agent::ServiceClient)>, CliError> {
         if let Some(services) = self.remote_services() {
             let executor = services.clients()?.executor;
@@ -263,7 +264,7 @@ impl ServiceSettings {
         registry.map(|registry| Ok(("registry", registry.client()?))).into_iter().collect()
     }
 
-    /// The guardians that executor and agent ask, where `own` is the one of this process.
+    /// Returns the guardians that executor and agent ask; `own` is the guardian of this process.
     fn guardians(
         &self,
         own: Option<&guardian::App>,
@@ -277,7 +278,7 @@ impl ServiceSettings {
         guardians.into_config(own, executor::Limits::default().max_response_bytes)
     }
 
-    /// The rules of the guardian that runs in this process, when one does.
+    /// Returns the rules of the guardian that runs in this process, if there is one.
     fn own_guardian(&self) -> Option<PolicyFiles> {
         let built_in = self.executor.as_ref().filter(|part| part.guardians.has_builtin());
         let built_in = built_in.map(|part| PolicyFiles {
@@ -295,7 +296,7 @@ pub(crate) struct RunningServices {
     services: Arc<ServiceApps>,
     stop: CancellationToken,
     server: JoinHandle<()>,
-    /// Held as long as the services run.
+    /// The data folder, which stays locked as long as the services run.
     _folder: Arc<DataFolder>,
 }
 
@@ -431,7 +432,7 @@ impl RunningServices {
         &self.url
     }
 
-    /// Stops everything: runs get [`SHUTDOWN_GRACE`] to end, then their streams and the listener close.
+    /// Stops everything: runs have [`SHUTDOWN_GRACE`] to end, then the streams and the listener close.
     pub(crate) async fn stop(self) {
         // Runs may need the guardian and the registry of this process until they have left.
         if let Some(executor) = &self.services.executor {
@@ -452,7 +453,7 @@ impl RunningServices {
     }
 }
 
-/// The guardians of other processes among these.
+/// Opens the guardians among these that run in other processes.
 fn open_remote(
     guardians: &executor::GuardianSettings,
 ) -> Result<Option<aos::GuardianChain>, CliError> {
@@ -467,8 +468,8 @@ fn open_remote(
     executor::GuardianSettings::Chain(remote).open().map_err(|error| executor_failed(&error))
 }
 
-/// Rebuilds the search index in a folder, and gives the number of capabilities in it. A person at a
-/// terminal sees how far it is.
+/// Rebuilds the search index in a folder, and returns the number of capabilities in it. On a terminal it
+/// shows the progress.
 pub(super) async fn reindex(
     folder: &DataFolder,
     part: RegistrySettings,
@@ -590,8 +591,8 @@ async fn open_executor(
     .map_err(|error| executor_failed(&error))
 }
 
-/// Everything that `--allow-private-addresses` allows. The executor keeps the metadata addresses of
-/// clouds in them shut.
+/// The networks that `--allow-private-addresses` allows. The executor still blocks the metadata addresses
+/// of clouds in them.
 const PRIVATE_NETWORKS: [&str; 9] = [
     "10.0.0.0/8",
     "100.64.0.0/10",
@@ -634,7 +635,7 @@ fn open_guardian(
     })
 }
 
-/// Loads the policy again when its file changes. A policy with mistakes leaves the old one in force.
+/// Loads the policy again when its file changes. If the new policy has errors, the old one stays in effect.
 async fn watch_policy(app: guardian::App, stop: CancellationToken) {
     let mut interval = tokio::time::interval(POLICY_INTERVAL);
     loop {
@@ -678,13 +679,14 @@ fn executor_failed(error: &executor::Error) -> CliError {
         .with_hint(error.hint.as_str())
 }
 
-/// The operator who starts a service sees the causes, too, which callers of its API never do.
+/// Joins the messages of an error and its causes, for the operator who starts a service. Callers of the API
+/// do not see the causes.
 pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// The head of the API description; the services add their parts.
+/// The head of the API description; the services add their operations.
 #[derive(utoipa::OpenApi)]
 #[openapi(info(
     title = "A2S",

@@ -35,13 +35,13 @@ pub use reference::configuration_markdown;
 /// The default log filter. The vector engine warns of settings that do not matter in process; the MCP
 /// transport logs every session.
 const DEFAULT_LOG: &str = "info,qdrant_edge=error,rmcp=warn";
-/// The same in front of a person, who sees a greeting instead.
+/// The default log filter on a terminal, where a greeting replaces the messages.
 const TERMINAL_LOG: &str = "warn,qdrant_edge=error,rmcp=warn";
 
 /// The environment variable with the key for stored credentials.
 const KEY_VARIABLE: &str = "A2S_SECRET_KEY";
 
-/// The TOML file. Every key is a flag of the same meaning.
+/// The TOML file. Each key has the same meaning as the flag with its name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct SettingsFile {
@@ -118,7 +118,7 @@ fn default_log(is_terminal: bool) -> &'static str {
 }
 
 impl SettingsFile {
-    /// Reads the file that the flags name; without one, nothing is set.
+    /// Reads the file that the flags name; without a file, all settings are empty.
     pub(super) fn read(arguments: &ServeArgs) -> Result<Self, CliError> {
         Self::read_from(arguments.config.as_deref())
     }
@@ -192,7 +192,7 @@ impl SettingsFile {
         self.guardian.read(arguments, self.guardian_fail, default)
     }
 
-    /// The same for a service that has no guardian in its own process.
+    /// Returns the guardians of steps for a service without a guardian in its own process.
     pub(super) fn guardians_elsewhere(
         &self,
         arguments: &GuardingArgs,
@@ -209,7 +209,7 @@ impl SettingsFile {
         Ok(guardians)
     }
 
-    /// The rules of our own guardian.
+    /// Returns the rules of the builtin guardian.
     pub(super) fn rules(&self, arguments: PolicyArgs) -> Result<PolicyFiles, CliError> {
         let limits: executor::Limits = read_limits("limits", self.limits.clone())?;
         let segment_bytes = arguments.audit_segment_bytes.or(self.audit_segment_bytes);
@@ -246,7 +246,7 @@ impl SettingsFile {
         Ok(Some(RegistryAccess { url, token }))
     }
 
-    /// The configured token of the scope `service` of a registry.
+    /// Returns the configured token with the scope `service` of a registry.
     pub(super) fn service_token(
         &self,
         token: Option<String>,
@@ -262,7 +262,7 @@ impl SettingsFile {
         }
     }
 
-    /// The connections that tokens are sent over.
+    /// The connections over which tokens may be sent.
     pub(super) fn transport(&self, is_allowed: bool) -> TokenTransport {
         TokenTransport::new(is_allowed || self.allow_insecure_tokens)
     }
@@ -340,7 +340,7 @@ impl SettingsFile {
         }
     }
 
-    /// The certificates of the file and of the flags; a flag wins for its host.
+    /// Combines the certificates of the file and of the flags; for the same host, the flag has priority.
     fn client_certificates(
         &self,
         arguments: &OutboundArgs,
@@ -350,7 +350,7 @@ impl SettingsFile {
     }
 }
 
-/// The token of the keys `NAME-token` and `NAME-token-file`.
+/// Reads the token from the keys `NAME-token` and `NAME-token-file`.
 fn read_configured_token(
     name: &str,
     token: Option<&Secret>,
@@ -367,12 +367,12 @@ fn read_configured_token(
     }
 }
 
-/// Flags as a table has them.
+/// Converts flags to the entries of a table.
 fn pairs(flags: &[(String, toml::Value)]) -> impl Iterator<Item = (&String, &toml::Value)> {
     flags.iter().map(|(name, value)| (name, value))
 }
 
-/// The limits of `table`, with those of `winners` in their place.
+/// Merges the limits of `table` with those of `winners`, which have priority.
 fn merged<'l>(
     table: &toml::Table,
     winners: impl IntoIterator<Item = (&'l String, &'l toml::Value)>,
@@ -383,7 +383,7 @@ fn merged<'l>(
     merged
 }
 
-/// Reads limits by name; errors say that they stand in `section`.
+/// Reads limits by name; error messages name the `section`.
 fn read_limits<T: DeserializeOwned>(section: &str, table: toml::Table) -> Result<T, CliError> {
     table.try_into().map_err(|error: toml::de::Error| {
         // The problem, then its key, each on a line.

@@ -7,16 +7,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::services::error_chain;
 
-/// The pause after a round in which something failed. It doubles, up to [`LONGEST_PAUSE`].
+/// The first pause after a round with a failure. It doubles, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Name and source of a document.
+/// The name and source of a document.
 pub(super) type Shipment = (&'static str, Vec<u8>);
 
-/// A registry that documents are published into.
+/// A registry that receives the shipped documents.
 pub(super) trait DocumentPublisher: Send + Sync {
-    /// Publishes a document, unless the same one is there. Gives whether it is new.
+    /// Publishes a document, unless the same document is published already. Returns true when it is new.
     fn publish(
         &self,
         source: Vec<u8>,
@@ -26,16 +26,16 @@ pub(super) trait DocumentPublisher: Send + Sync {
 /// The progress of publishing the documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ShippingProgress {
-    /// Nothing has failed so far.
+    /// No error so far.
     UnderWay,
-    /// Something has failed and will be tried again.
+    /// An error occurred, and the publication is tried again.
     Delayed,
-    /// Each document is there, or never will be.
+    /// Each document is published, or the registry rejects it permanently.
     Complete,
 }
 
-/// Starts to publish `documents`, which come in order of dependency. What fails is tried again until
-/// it succeeds; a document that the registry will never take is left out.
+/// Starts to publish `documents`, which are in order of dependency. It retries a failed document until it
+/// succeeds; it leaves out a document that the registry rejects permanently.
 pub(super) fn start_shipping(
     registry: impl DocumentPublisher + 'static,
     documents: Vec<Shipment>,

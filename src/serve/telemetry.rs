@@ -32,8 +32,8 @@ pub(super) struct TelemetrySection {
 }
 
 impl TelemetrySection {
-    /// The settings, where `variable` reads the environment. There a variable without a value is as
-    /// good as none (OpenTelemetry, environment variables).
+    /// Reads the settings; `variable` reads the environment. A variable with an empty value counts as not
+    /// set (OpenTelemetry, environment variables).
     pub(super) fn read(
         &self,
         flags: &ListenerArgs,
@@ -84,7 +84,7 @@ impl TelemetrySection {
         })
     }
 
-    /// The file of security events.
+    /// Returns the settings of the file for security events.
     fn ocsf_file(&self, flags: &ListenerArgs) -> Result<Option<OcsfFile>, CliError> {
         let path = flags.ocsf_file.as_ref().or(self.ocsf_file.as_ref());
         let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
@@ -101,7 +101,7 @@ impl TelemetrySection {
     }
 }
 
-/// The most full files that are kept: each of them is renamed whenever one is full.
+/// The maximum number of stored full files: each of them is renamed whenever a file is full.
 const MAX_FILES: u32 = 1_000;
 
 fn read_url((name, value): (String, String)) -> Result<Url, CliError> {
@@ -109,7 +109,7 @@ fn read_url((name, value): (String, String)) -> Result<Url, CliError> {
     Url::parse(&value).map_err(|error| wrong(format!("{name} is not a URL: {error}")))
 }
 
-/// `name=value,name=value`, the values percent-encoded (OTLP exporter, headers).
+/// Parses `name=value,name=value` with percent-encoded values (OTLP exporter, headers).
 fn read_headers((variable, text): (String, String)) -> Result<Vec<(String, Secret)>, CliError> {
     let pair = |pair: &str| {
         let (name, value) = pair.split_once('=')?;

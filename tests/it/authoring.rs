@@ -65,7 +65,7 @@ fn a_new_document_is_valid_and_replaces_nothing() {
 
     desk.write("Mine.yaml", "mine");
     let refused = desk.a2s(&["new", "Mine"]).exits(1);
-    assert!(refused.stderr.contains("Mine.yaml is there already"), "{refused:?}");
+    assert!(refused.stderr.contains("Mine.yaml exists already"), "{refused:?}");
     assert_eq!(desk.read("Mine.yaml"), "mine");
     desk.a2s(&["new", "Mine", "--out", "Other.yaml"]).exits(0);
     assert!(desk.read("Other.yaml").contains("name: Mine"));

@@ -89,7 +89,7 @@ struct Least {
 #[derive(Debug)]
 enum Came {
     Done,
-    /// A search found unknown.
+    /// A search found something else.
     Missed,
     Refused(u16, String),
     Silence(#[expect(dead_code, reason = "shown when nothing explains it")] String),

@@ -103,11 +103,11 @@ fn damaged_or_overwriting_restore_is_refused() {
     let text = copy.to_str().unwrap();
     on(&here, &["backup", text]).exits(0);
     let again = on(&here, &["backup", text]).exits(1);
-    assert!(again.stderr.contains("A2S516") && again.stderr.contains("is there already"));
+    assert!(again.stderr.contains("A2S516") && again.stderr.contains("exists already"));
     let over = on(&here, &["restore", text]).exits(1);
-    assert!(over.stderr.contains("has data already"), "{over:?}");
+    assert!(over.stderr.contains("already contains data"), "{over:?}");
     let nothing = on(&data, &["backup", text]).exits(1);
-    assert!(nothing.stderr.contains("there is no data"), "{nothing:?}");
+    assert!(nothing.stderr.contains("does not contain the data"), "{nothing:?}");
     for name in ["executor.sqlite", "registry.sqlite", "audit.jsonl", "token", "backup.json"] {
         let file = copy.join(name);
         let whole = std::fs::read(&file).unwrap();

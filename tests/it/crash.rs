@@ -194,7 +194,7 @@ fn a_person_says_what_became_of_a_request_and_the_run_goes_on() {
     let undecided = world.a2s(&["runs", "resume", id]).exits(2);
     assert!(undecided.stderr.contains("--repeat"), "{}", undecided.stderr);
     let wrong = world.a2s(&["runs", "resume", id, "--set", "third=7"]).exits(1);
-    assert!(wrong.stderr.contains("It sets `second`"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("The outputs of the step are `second`."), "{}", wrong.stderr);
     let resumed = world.a2s(&["runs", "resume", id, "--set", "second=7"]);
     insta::assert_snapshot!("resume", resumed.transcript());
     assert_eq!(slow.count("POST /slow"), 1, "never twice");

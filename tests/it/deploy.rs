@@ -183,7 +183,7 @@ fn services_understand_how_they_are_started() {
             environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let arguments = started.arguments.iter().map(String::as_str).chain(["--log", "["]);
         let ran = a2s_in(root(), &environment, &arguments.collect::<Vec<_>>()).exits(2);
-        assert!(ran.stderr.contains("`[` is no log filter"), "{started:?}\n{}", ran.stderr);
+        assert!(ran.stderr.contains("`[` is not a log filter"), "{started:?}\n{}", ran.stderr);
     }
 }
 

@@ -124,7 +124,7 @@ fn services_survive_a_full_disk() {
     // Little space: the index is not written, and all else goes on.
     mount.fill(40);
     world.a2s(&["publish", &second]).exits(0);
-    wait_until(&world, |code, text| code == 200 && text.contains("search index: not written"));
+    wait_until(&world, |code, text| code == 200 && text.contains("search index: not updated"));
     let token = format!("Bearer {}", world.token());
     let metrics = get(&format!("{}metrics", world.url()), &[("authorization", &token)]).1;
     assert!(metrics.contains("index_paused 1"), "{metrics}");
@@ -137,7 +137,7 @@ fn services_survive_a_full_disk() {
     assert_ne!(world.a2s(&["publish", &third]).code, 0);
     assert_ne!(world.a2s(&["run", "ListDogBreeds", "--json"]).code, 0);
     assert_eq!(get(&format!("{}healthz", world.url()), &[]).0, 200);
-    assert!(ready(&world).1.contains("search index: not written"));
+    assert!(ready(&world).1.contains("search index: not updated"));
     assert!(is_found(&world, "polish a telescope", "PolishTelescopes"));
 
     // Space again: everything goes on by itself.

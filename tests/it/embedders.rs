@@ -100,11 +100,11 @@ fn an_embedder_that_cannot_be_used_is_refused_at_the_start() {
     let world = World::down(&[]);
     for (flags, told, code) in [
         (&["--embedder", "/nowhere/at/all"][..], "/nowhere/at/all", "A2S264"),
-        (&["--embedder", "http://127.0.0.1:9/v1"], "needs a model", "A2S504"),
-        (&["--embedding-model", "mini"], "belongs to an endpoint", "A2S504"),
+        (&["--embedder", "http://127.0.0.1:9/v1"], "requires a model", "A2S504"),
+        (&["--embedding-model", "mini"], "requires an embeddings endpoint", "A2S504"),
         (
             &["--embedder", "ftp://127.0.0.1", "--embedding-model", "mini"],
-            "no HTTP address",
+            "not an HTTP address",
             "A2S264",
         ),
     ] {

@@ -289,7 +289,7 @@ fn kill_one_of_two(runs: usize) -> Option<std::time::Duration> {
     for n in 0..runs {
         assert_eq!(service.count(&format!("POST /orders/{n}")), 1, "order {n}");
         assert_eq!(service.count(&format!("POST /notes/{n}")), 1, "note {n}");
-        // A read that the dead one had sent is repeated.
+        // A read that the dead one had sent is sent again.
         let expected = if n % 2 == 0 && n % 3 != 0 { 2 } else { 1 };
         assert_eq!(service.count(&format!("GET /rates/{n}")), expected, "rate {n}");
     }

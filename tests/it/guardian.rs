@@ -75,7 +75,7 @@ fn every_question_is_valid_aos_and_tells_what_runs() {
     let run = world.a2s(&arguments).exits(0).one();
     assert_eq!(world.standin("api.weather.com").received()[0].target, "/current/Rome");
 
-    // And one that needs the remembered value.
+    // And one that needs what is remembered.
     world.a2s(&["state", "set", "location=Paris"]).exits(0);
     world.a2s(&["run", "PostWeatherTweet", "--input", "message=Now:"]).exits(0);
     // And one that an event starts.

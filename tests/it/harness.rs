@@ -78,7 +78,7 @@ pub(crate) fn redact(text: &str) -> String {
         (r"\d+ bytes", "<n> bytes"),
         (r"--plan [0-9a-f]{32}", "--plan <token>"),
         // What a plan was made of has ports in it.
-        (r"(digest of all this:|as planned ) *sha256:[0-9a-f]{64}", "$1 <digest>"),
+        (r"(digest of the plan:|as planned ) *sha256:[0-9a-f]{64}", "$1 <digest>"),
     ];
     RULES.iter().fold(text.to_owned(), |text, (pattern, with)| {
         regex::Regex::new(pattern).unwrap().replace_all(&text, *with).into_owned()

@@ -28,7 +28,7 @@ fn yanked_version_runs_by_number_with_warning() {
     let found = world.a2s(&["search", "list of dog breeds", "--json"]).exits(0).one();
     assert!(!found["capabilities"].to_string().contains("ListDogBreeds"), "{found}");
     let shown = world.a2s(&["show", "ListDogBreeds@1.0.0"]).exits(0);
-    assert!(shown.stdout.contains("yanked: kept for those who pin it"), "{shown:?}");
+    assert!(shown.stdout.contains("yanked: kept for documents that pin it"), "{shown:?}");
     world.a2s(&["run", "ListDogBreeds"]).exits(1);
     let ran = world.a2s(&["run", "ListDogBreeds@1.0.0"]).exits(0);
     assert!(ran.stdout.contains("warning: ListDogBreeds 1.0.0 was yanked"), "{ran:?}");
@@ -204,13 +204,13 @@ fn created_token_is_the_only_output() {
     let world = World::up(&[]);
     let made = world.a2s(&["tokens", "create", "ci", "--scope", "execute"]).exits(0);
     assert!(made.stdout.starts_with("a2s_") && made.stdout.lines().count() == 1, "{made:?}");
-    assert!(made.stderr.contains("this token never ends"), "{made:?}");
+    assert!(made.stderr.contains("this token never expires"), "{made:?}");
     assert!(made.stderr.contains("--expires 90d"), "{made:?}");
     // What a shell takes from it opens what it should.
     a2s_as(made.stdout.trim(), world.url(), &["runs"]).exits(0);
     let brief = ["tokens", "create", "brief", "--scope", "execute", "--expires", "90d"];
     let brief = world.a2s(&brief).exits(0);
-    assert!(!brief.stderr.contains("never ends"), "{brief:?}");
+    assert!(!brief.stderr.contains("never expires"), "{brief:?}");
     assert!(brief.stderr.contains("until "), "{brief:?}");
     let broken = format!("{}\nmore", made.stdout.trim());
     let refused = a2s_as(&broken, world.url(), &["runs"]).exits(2);

@@ -58,7 +58,7 @@ fn a_registry_on_qdrant_keeps_its_index_there() {
     };
     assert_eq!(reindex(&["--config", &config]).exits(0).one()["indexed"], all);
     let refused = reindex(&["--qdrant", qdrant.url()]).exits(1);
-    assert!(refused.stdout.contains("refuses the key"), "{refused:?}");
+    assert!(refused.stdout.contains("rejects the key"), "{refused:?}");
     assert_eq!(refused.one()["error"]["code"], "A2S265");
     let wrong = world.write("wrong.toml", &settings("s3cret too"));
     reindex(&["--config", &wrong]).exits(1);

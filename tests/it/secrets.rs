@@ -130,7 +130,7 @@ fn a_key_that_others_can_read_is_refused_at_the_start() {
     let up = ["up", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()];
     let refused = a2s_reading("", &[], &up).exits(1);
     assert!(
-        refused.stderr.contains("others than its owner") && refused.stderr.contains("0644"),
+        refused.stderr.contains("users other than its owner") && refused.stderr.contains("0644"),
         "{refused:?}"
     );
     let env = [&up[..], &["--secret-key", "env"]].concat();

@@ -269,8 +269,8 @@ fn ready_asks_the_other_services_when_it_is_told_to() {
         Server::alone("executor", world.folder().join(name), &[&registry[..], &away].concat())
     };
     for (name, url, found) in [
-        ("one", registry.url(), "it does not take the token of this service"),
-        ("other", "http://127.0.0.1:1/", "does not answer"),
+        ("one", registry.url(), "it does not accept the token of this service"),
+        ("other", "http://127.0.0.1:1/", "does not respond"),
     ] {
         let executor = start(name, url);
         executor.a2s(&["ready"]).exits(0);
@@ -284,10 +284,7 @@ fn ready_asks_the_other_services_when_it_is_told_to() {
     registry.a2s(&["ready", "--deep"]).exits(0);
     // A command that has come to the wrong service says where it is.
     let ran = registry.a2s(&["runs"]).exits(1);
-    assert!(
-        ran.stderr.contains("there is no `/v1/executions` here: this is a registry"),
-        "{ran:?}"
-    );
+    assert!(ran.stderr.contains("unknown path `/v1/executions`: this is a registry"), "{ran:?}");
 }
 
 #[test]

@@ -59,5 +59,5 @@ fn checksums_are_listed_accepted_and_forgotten() {
     world.a2s(&["run", "GetCityWeather", "--input", "city=Paris", "--dry-run"]).transcript();
     assert_eq!(find(&list())["checksum"], first["checksum"]);
     let inexact = world.a2s(&["trust", "forget", "GetCityWeather@^1.0"]).stderr;
-    assert!(inexact.contains("names no exact version"), "{inexact}");
+    assert!(inexact.contains("is not an exact version"), "{inexact}");
 }

@@ -67,9 +67,9 @@ pub struct AgentAction {
     pub description: String,
     /// The requests that it sends: method, address, and the tool of an MCP server.
     pub requests: Vec<String>,
-    /// The hosts that it sends to.
+    /// The hosts to which it sends requests.
     pub hosts: Vec<String>,
-    /// Its inputs; those that are secret read `(secret)`.
+    /// Its inputs. The value of a secret input is `(secret)`.
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
 }
@@ -83,7 +83,7 @@ pub struct AgentDelegation {
     pub url: String,
     /// The skill on that card that shares the most words with the request.
     pub skill: String,
-    /// The text that would be sent.
+    /// The text that the agent would send.
     pub message: String,
 }
 
@@ -95,10 +95,10 @@ pub struct AgentDelegation {
 pub struct PendingQuestion {
     /// The original request.
     pub query: String,
-    /// The capability that lacks something; none when the question is about another agent.
+    /// The capability that the question is about; absent when the question is about another agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability: Option<CapabilityRef>,
-    /// The inputs that were known.
+    /// The inputs that are known so far.
     #[serde(default)]
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
@@ -116,9 +116,9 @@ pub struct PendingQuestion {
 pub enum AgentEvent {
     /// The guardians have decided about the message. A guardian may have changed its text.
     Heard {
-        /// The conversation.
+        /// The id of the conversation.
         session: String,
-        /// This turn of it.
+        /// The id of this turn.
         turn: Uuid,
         /// The message.
         message: String,
@@ -158,7 +158,7 @@ pub enum AgentEvent {
         description: String,
         /// The plan of the run, without its token.
         plan: Box<PlanResponse>,
-        /// The inputs that are known; those that are secret read `(secret)`.
+        /// The inputs that are known. The value of a secret input is `(secret)`.
         #[schema(value_type = schema::Values)]
         inputs: Map<String, Value>,
     },
@@ -174,7 +174,7 @@ pub enum AgentEvent {
         /// The event of the run.
         event: Box<RunEvent>,
     },
-    /// Nothing that is published fits, and another agent is asked.
+    /// No published capability fits, so the agent sends the request to another agent.
     Delegated {
         /// The name on the agent's card.
         agent: String,
@@ -211,7 +211,7 @@ pub struct AgentCandidate {
     pub description: String,
     /// The score under the strategy, 0 to 1.
     pub score: f64,
-    /// The registry that knows it.
+    /// The registry that contains it.
     pub registry: String,
 }
 
@@ -225,7 +225,7 @@ pub struct SkippedCandidate {
     pub code: Option<String>,
     /// The reason.
     pub message: String,
-    /// The run that did not succeed, if it came to one.
+    /// The id of the run that did not succeed, if a run was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Uuid>,
 }
@@ -240,7 +240,7 @@ pub enum AgentStatus {
     InputRequired,
     /// The user declined, so the agent runs nothing.
     Cancelled,
-    /// Nothing that is published fits.
+    /// No published capability fits.
     NothingFits,
     /// A guardian denied the message, the search results or the response.
     Denied,
@@ -253,9 +253,9 @@ pub enum AgentStatus {
 /// The agent's response at the end of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentResponse {
-    /// The conversation.
+    /// The id of the conversation.
     pub session: String,
-    /// This turn of it.
+    /// The id of this turn.
     pub turn: Uuid,
     /// The final status.
     pub status: AgentStatus,
@@ -288,7 +288,7 @@ pub struct AgentResponse {
     pub decisions: Vec<GuardianDecision>,
 }
 
-/// A run of a turn, as it ended.
+/// A run of a turn, with its final state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentRun {
     /// Its id.
@@ -316,7 +316,7 @@ pub struct AgentApproval {
     /// The subject of the approval.
     #[serde(flatten)]
     pub about: ApprovalSubject,
-    /// The id of the approval, as the guardian calls it.
+    /// The id that the guardian uses for the approval.
     pub id: String,
     /// The guardian.
     pub guardian: String,
@@ -338,7 +338,7 @@ pub struct DelegationResult {
     /// The id of the task that the other agent created, if it created one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// The state of that task in the words of A2A 0.3: `completed`.
+    /// The state of that task, by its name in A2A 0.3: `completed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// The text of the other agent's response.
@@ -361,10 +361,10 @@ pub struct AgentQuestion {
     /// The proposal, when no published capability does the whole task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<AgentProposal>,
-    /// The actions that a yes confirms.
+    /// The actions that need the user's consent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<AgentAction>,
-    /// The request to another agent that a yes confirms.
+    /// The request to another agent that needs the user's consent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegation: Option<AgentDelegation>,
     /// The state that the client sends back with its response.
@@ -412,7 +412,7 @@ pub struct InputLink {
     pub outputs: Vec<String>,
     /// The capability with the input.
     pub to: CapabilityName,
-    /// Its input.
+    /// The input that receives the outputs.
     pub input: String,
     /// The reason for the link, in words.
     #[serde(rename = "reason")]
@@ -422,7 +422,7 @@ pub struct InputLink {
 /// A guardian's decision about something that an agent received, found, answered or forwarded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GuardianDecision {
-    /// The AOS method that it was asked by: `steps/message`, `steps/knowledgeRetrieval`,
+    /// The AOS method of the request to the guardian: `steps/message`, `steps/knowledgeRetrieval`,
     /// `protocols/MCP`, or a method of A2A.
     pub hook: String,
     /// The guardian; absent when there is no guardian.

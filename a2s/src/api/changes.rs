@@ -23,17 +23,17 @@ pub enum RegistryAction {
     Yank,
     /// A withdrawn version was brought back.
     Unyank,
-    /// A version was deprecated, or other words were found for it.
+    /// A version was deprecated, or the message or successor of its deprecation changed.
     Deprecate,
     /// A version is not deprecated any more.
     Undeprecate,
-    /// A name has one more owner.
+    /// A name got an additional owner.
     AddOwner,
-    /// A name has one owner less.
+    /// An owner of a name was removed.
     RemoveOwner,
-    /// A name went over to one other owner.
+    /// A name was transferred to a single other owner.
     Transfer,
-    /// A token was made.
+    /// A token was created.
     CreateToken,
     /// A token was revoked.
     RevokeToken,
@@ -42,7 +42,7 @@ pub enum RegistryAction {
 }
 
 impl RegistryAction {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 11] = [
         Self::Publish,
         Self::Yank,
@@ -57,7 +57,7 @@ impl RegistryAction {
         Self::TrimAudit,
     ];
 
-    /// As it is written.
+    /// Returns the name that JSON uses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ impl RegistryAction {
         }
     }
 
-    /// The one that is written so.
+    /// Finds the action with this name.
     #[must_use]
     pub fn from_name(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|action| action.as_str() == text)
@@ -85,7 +85,7 @@ impl RegistryAction {
 /// A change of a version. It is public, and mirrors follow it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RegistryChange {
-    /// Its number: later changes have larger ones. Some numbers are not used.
+    /// Its number. Later changes have larger numbers; some numbers are not used.
     pub seq: u64,
     /// The time at which it was made.
     #[schema(value_type = String, format = DateTime)]
@@ -97,7 +97,7 @@ pub struct RegistryChange {
     /// The version.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// Its digest.
+    /// Its checksum.
     pub checksum: Digest,
     /// The deprecation of the version since this change; only with `deprecate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,21 +107,21 @@ pub struct RegistryChange {
 /// A page of changes, in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChangePage {
-    /// Names this feed: numbers of another one mean nothing here.
+    /// The id of this feed. Numbers of another feed are not valid here.
     pub feed: String,
     /// The changes after `since`.
     pub changes: Vec<RegistryChange>,
-    /// Pass as `since` for what comes next.
+    /// Pass as `since` for the next changes.
     pub next: u64,
     /// True when more changes are already available.
     #[serde(alias = "more")]
     pub has_more: bool,
 }
 
-/// One change, and who made it.
+/// One change, and the subject that made it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AuditEntry {
-    /// Its number, which the feed of changes has, too.
+    /// Its number. The feed of changes uses the same number.
     pub seq: u64,
     /// The time at which it was made.
     #[schema(value_type = String, format = DateTime)]
@@ -138,7 +138,7 @@ pub struct AuditEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Version>)]
     pub version: Option<Version>,
-    /// The digest of that version.
+    /// The checksum of that version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<Digest>,
     /// The owner or token that it is about.
@@ -150,7 +150,7 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// The same as everybody may know it; nothing when it is not about a version.
+    /// Converts the entry into its public form; `None` when the entry is not about a version.
     #[must_use]
     pub fn into_change(self) -> Option<RegistryChange> {
         let is_deprecation = self.action == RegistryAction::Deprecate;
@@ -172,21 +172,21 @@ impl AuditEntry {
 pub struct AuditPage {
     /// The entries of this page.
     pub entries: Vec<AuditEntry>,
-    /// Pass as `before` for older ones; absent when there are none.
+    /// Pass as `before` for older entries; absent when there are no older entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
 }
 
-/// Removes old entries of the audit.
+/// A request to remove old entries of the audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrimAuditRequest {
-    /// Entries that were made before this time are removed.
+    /// The registry removes the entries that are older than this time.
     #[schema(value_type = String, format = DateTime)]
     pub before: Timestamp,
 }
 
-/// The removed entries of the audit.
+/// The response to a request to remove old entries of the audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TrimAuditResponse {
     /// The number of removed entries.

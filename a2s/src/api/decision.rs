@@ -20,7 +20,7 @@ pub struct DecisionRecord {
     pub decision: Cow<'static, str>,
     /// The source of the decision.
     pub source: DecisionSource,
-    /// The guardian's words, or why it could not be asked.
+    /// The message of the guardian, or the reason why it could not be asked.
     pub message: Cow<'static, str>,
     /// The guardian's reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -46,7 +46,7 @@ pub enum GuardianPhase {
     Memory,
     /// Before an MCP message leaves (`protocols/MCP`), after [`GuardianPhase::Request`].
     McpOutbound,
-    /// Before an MCP message that came in is read (`protocols/MCP`), ahead of [`GuardianPhase::Result`].
+    /// Before a received MCP message is read (`protocols/MCP`), and before [`GuardianPhase::Result`].
     McpInbound,
 }
 
@@ -62,7 +62,7 @@ impl GuardianPhase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionSource {
-    /// The guardian answered.
+    /// The guardian responded.
     Guardian,
     /// The guardian gave no usable response, and the configuration denies the step.
     FailedClosed,
@@ -73,7 +73,7 @@ pub enum DecisionSource {
 }
 
 impl DecisionSource {
-    /// `guardian`, `failed_closed`, `failed_open` or `unguarded`.
+    /// Returns `guardian`, `failed_closed`, `failed_open` or `unguarded`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -108,7 +108,7 @@ pub struct ApprovalSubject {
 }
 
 impl ApprovalSubject {
-    /// The subject of this phase, or of the redirect with this number.
+    /// Creates the subject for this phase, or for the redirect with this number.
     #[must_use]
     pub const fn new(phase: GuardianPhase, redirect: Option<u32>) -> Self {
         Self { phase, redirect }

@@ -46,10 +46,11 @@ const ERROR_RESPONSES: [(u16, &str, &str); 16] = [
 /// Statuses whose responses state when to try again.
 const WITH_RETRY_AFTER: [u16; 2] = [429, 503];
 
-/// Adds to each operation the answers to requests that are refused.
+/// Adds to each operation the responses to rejected requests.
 ///
-/// They are those that its form implies, and as problem details (RFC 9457) those that it names itself. One
-/// that it names without a description gets that of the status. Doing it again changes nothing.
+/// These are the responses that the form of the operation implies. Responses that the operation itself
+/// names get problem details (RFC 9457) as content; one without a description also gets the description of
+/// its status. A second call changes nothing.
 pub fn add_error_responses(openapi: &mut OpenApi) {
     let components = openapi.components.get_or_insert_default();
     for (status, name, description) in ERROR_RESPONSES {
@@ -62,7 +63,8 @@ pub fn add_error_responses(openapi: &mut OpenApi) {
     });
 }
 
-/// Takes null from the values of a parameter: one that is left out has none, and a text cannot be null.
+/// Removes null from the types of a parameter: an omitted parameter has no value, and a text cannot be
+/// null.
 fn forbid_null(parameter: &mut RefOr<Parameter>) {
     let RefOr::T(Parameter { schema: Some(schema), .. }) = parameter else { return };
     match schema {
@@ -88,7 +90,7 @@ fn forbid_null(parameter: &mut RefOr<Parameter>) {
     }
 }
 
-/// The operations of a description.
+/// Returns the operations of a description.
 pub fn operations_mut(openapi: &mut OpenApi) -> impl Iterator<Item = &mut Operation> {
     let items = openapi.paths.paths.values_mut();
     items.flat_map(|item| {
@@ -218,7 +220,7 @@ fn find_tag(object: &Object) -> Option<(&str, &str)> {
     })
 }
 
-/// Takes away those of `names` that nothing refers to.
+/// Removes the schemas in `names` that nothing refers to.
 fn remove_unused(openapi: &mut OpenApi, names: BTreeSet<String>) {
     let text = serde_json::to_string(openapi).unwrap_or_default();
     let is_used = |name: &String| text.contains(&format!("\"#/components/schemas/{name}\""));
@@ -228,8 +230,8 @@ fn remove_unused(openapi: &mut OpenApi, names: BTreeSet<String>) {
     }
 }
 
-/// The objects that a schema allows; none when it allows something else. The names of the schemas that it is
-/// made of go into `parts`.
+/// Returns the objects that a schema allows; `None` when it also allows other values. Adds the names of the
+/// schemas that it consists of to `parts`.
 fn variants(
     schema: &RefOr<Schema>,
     known: &BTreeMap<String, RefOr<Schema>>,
@@ -259,7 +261,7 @@ fn variants(
     }
 }
 
-/// An object with the members of two.
+/// Returns an object with the members of both objects.
 fn merge_objects(one: &Object, other: &Object) -> Object {
     let mut object = other.clone();
     object.properties = one.properties.clone();

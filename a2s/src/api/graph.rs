@@ -12,7 +12,7 @@ use crate::name::{CapabilityName, Domain};
 /// The dependencies, dependents and other relations of a version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CapabilityGraph {
-    /// The node that was asked for: `NAME@VERSION`.
+    /// The requested node: `NAME@VERSION`.
     pub root: String,
     /// The versions in the graph: first the root, then the others in order of name and version.
     pub nodes: Vec<GraphNode>,
@@ -43,9 +43,9 @@ pub struct GraphNode {
     /// The version.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// Its digest.
+    /// Its checksum.
     pub checksum: Digest,
-    /// Withdrawn.
+    /// True when the version is yanked.
     #[serde(default)]
     pub yanked: bool,
 }
@@ -53,7 +53,7 @@ pub struct GraphNode {
 /// A dependency, and the version that it currently resolves to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GraphEdge {
-    /// The node that uses another.
+    /// The dependent node.
     pub from: String,
     /// The node that is used; absent when no version satisfies the range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,14 +86,14 @@ pub struct CompatibleIo {
     /// Its live version.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// The output that is given.
+    /// The name of the output.
     pub output: String,
-    /// The types of its values; absent when nothing is known.
+    /// The types of its values; absent when the types are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_type: Option<String>,
-    /// The input that takes it.
+    /// The name of the input that accepts the output.
     pub input: String,
-    /// The types that it takes; absent when nothing is known.
+    /// The types that the input accepts; absent when the types are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_type: Option<String>,
     /// True when a run needs the input.
@@ -113,7 +113,7 @@ pub struct YankImpact {
     pub pinned: Vec<String>,
 }
 
-/// A version that would not fit any more.
+/// A version that would no longer fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BrokenDependent {
     /// The node.

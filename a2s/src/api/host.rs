@@ -7,16 +7,16 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitReason {
-    /// As many requests to the host are under way as may be.
+    /// The maximum number of requests to the host is in flight.
     Concurrency,
-    /// Requests to the host follow one another no faster.
+    /// The rate limit of the host delays the request.
     Rate,
-    /// The host has asked to be left alone (`Retry-After`).
+    /// The host asked for a pause (`RetryPolicy-After`).
     RetryAfter,
 }
 
 impl WaitReason {
-    /// As it is written in JSON.
+    /// Returns the name that JSON uses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -30,16 +30,17 @@ impl WaitReason {
 /// The state of a host since the executor started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostState {
-    /// Host, and port where it is not the scheme's.
+    /// The host, with its port unless it is the default port of the scheme.
     pub host: String,
-    /// Requests under way.
+    /// The number of requests in flight.
     pub in_flight: u32,
     /// The maximum number of requests in flight.
     pub max_concurrency: u32,
-    /// Failures since the last success: no connection, no answer, a status from 500.
+    /// The number of failures since the last success: no connection, no response, or a status of 500 or
+    /// higher.
     pub failures: u32,
-    /// The circuit breaker: `closed`, `open` (the host is left alone) or `half_open` (one request is
-    /// tried).
+    /// The circuit breaker: `closed`, `open` (the executor sends no requests to the host) or `half_open`
+    /// (the executor tries one request).
     pub breaker: String,
     /// The time for which the executor sends nothing to it, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,6 +50,6 @@ pub struct HostState {
 /// The hosts that an executor has sent requests to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostList {
-    /// By name.
+    /// The entries, in order of name.
     pub hosts: Vec<HostState>,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The search index that answers.
+/// The search index that is in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IndexStatus {
     /// The embedder of its texts: a name that changes whenever the vectors would change.
@@ -24,9 +24,9 @@ pub struct IndexStatus {
 pub struct IndexBuilding {
     /// The embedder of its texts.
     pub embedder: String,
-    /// Capabilities that are in it.
+    /// The number of capabilities in it.
     pub done: u64,
-    /// Capabilities that there were when it was begun.
+    /// The number of capabilities at the start of the build.
     pub total: u64,
     /// True when the last request to the embedder got no response; the registry will try again.
     pub waiting: bool,

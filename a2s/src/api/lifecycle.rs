@@ -30,7 +30,7 @@ pub struct Deprecation {
 }
 
 impl fmt::Display for Deprecation {
-    /// `deprecated; use GetWeather@^2 instead: the service goes away in May`.
+    /// Writes `deprecated; use GetWeather@^2 instead: the service goes away in May`, for example.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("deprecated")?;
         if let Some(successor) = &self.successor {
@@ -44,7 +44,7 @@ impl fmt::Display for Deprecation {
 }
 
 impl Deprecation {
-    /// The same on one line, whatever the publisher has written.
+    /// Returns the same text on one line, even if the publisher's text has several lines.
     #[must_use]
     pub fn to_single_line(&self) -> String {
         to_single_line(&self.to_string(), MAX_LINE_LENGTH)
@@ -56,7 +56,7 @@ impl Deprecation {
 pub struct SuccessorRef {
     /// The capability; often the same one.
     pub name: CapabilityName,
-    /// The versions that will do; any when absent.
+    /// The range of acceptable versions; absent when any version is acceptable.
     pub range: Option<VersionReq>,
 }
 
@@ -101,7 +101,7 @@ impl<'de> Deserialize<'de> for SuccessorRef {
     }
 }
 
-/// Deprecate a version, or take that back.
+/// A request to deprecate a version, or to undo its deprecation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeprecateRequest {
@@ -112,7 +112,7 @@ pub struct DeprecateRequest {
     /// The replacement: `NAME` or `NAME@RANGE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub successor: Option<SuccessorRef>,
-    /// The version is not deprecated any more; then there is no message and no successor.
+    /// True to remove the deprecation. The request then has no message and no successor.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undo: bool,
 }
@@ -125,16 +125,16 @@ pub struct LifecycleResponse {
     /// The version.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// Its digest.
+    /// Its checksum.
     pub checksum: Digest,
-    /// False when it was so before; then nothing changed.
+    /// False when the version was in this state before, so nothing changed.
     pub changed: bool,
     /// Yanked: kept for dependents that pin it, never offered.
     pub yanked: bool,
     /// Its deprecation, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecation>,
-    /// The version that an unpinned user gets from now on; none when all are yanked.
+    /// The version that a user without a pin gets from now on; null when all versions are yanked.
     #[schema(value_type = Option<schema::Version>)]
     pub latest: Option<Version>,
     /// The dependents that a yank breaks, changes or leaves alone. Absent for all other actions, and when
@@ -148,16 +148,17 @@ pub struct LifecycleResponse {
 pub struct RunNotice {
     /// The version.
     pub capability: CapabilityRef,
-    /// It was withdrawn, and runs because it was named exactly.
+    /// True when the version is yanked. It runs only because the caller or a document names exactly this
+    /// version.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub yanked: bool,
-    /// Its publisher advises against it.
+    /// The publisher's deprecation of the version, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecation>,
 }
 
 impl fmt::Display for RunNotice {
-    /// `Dogs 1.0.0 was yanked and is deprecated; use Cats instead`.
+    /// Writes `Dogs 1.0.0 was yanked and is deprecated; use Cats instead`, for example.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { capability: CapabilityRef { name, version, .. }, yanked, deprecated } = self;
         write!(f, "{name} {version}")?;

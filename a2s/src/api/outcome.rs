@@ -14,7 +14,7 @@ use crate::name::{CapabilityName, Domain};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OutcomeReport {
-    /// The run; reporting it again changes nothing.
+    /// The id of the run. A second report for the same run changes nothing.
     pub run: Uuid,
     /// Name of the capability.
     pub name: CapabilityName,
@@ -59,11 +59,11 @@ pub struct OutcomeReport {
 pub enum FaultAttribution {
     /// The document expects something that the service does not provide.
     Capability,
-    /// The service was down or answered with an error.
+    /// The service was down or responded with an error.
     Service,
-    /// The caller's input was refused.
+    /// The caller's input was rejected.
     Caller,
-    /// A guardian refused, or could not be asked.
+    /// A guardian denied it, or could not be asked.
     Guardian,
     /// The executor or its limits.
     Executor,
@@ -75,7 +75,7 @@ pub enum FaultAttribution {
 pub enum FailureClass {
     /// The caller's request.
     Request,
-    /// Finding the documents.
+    /// The lookup of the documents.
     Resolution,
     /// Inputs, and the limits of a run.
     Input,
@@ -83,9 +83,9 @@ pub enum FailureClass {
     Evaluation,
     /// The guardian.
     Guardian,
-    /// The requests to services and their answers.
+    /// The requests to services and their responses.
     Service,
-    /// The run as a whole: cancelled, out of time, unknown.
+    /// The run as a whole: it was cancelled, ran out of time, or is unknown.
     Run,
     /// Credentials.
     Credential,
@@ -97,7 +97,7 @@ pub enum FailureClass {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostHealth {
-    /// Host, and port where it is not the scheme's.
+    /// The host, with its port unless it is the default port of the scheme.
     pub host: Domain,
     /// The health from 0 to 1: 1 when the host responded to its last request, less with each further
     /// failure in a row, and 0 while the executor sends it no requests.
@@ -107,7 +107,7 @@ pub struct HostHealth {
 macro_rules! words {
     ($($type:ident { $($variant:ident = $word:literal),* $(,)? })*) => {$(
         impl $type {
-            /// Every one.
+            /// All variants.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// Returns the name that JSON uses.
@@ -148,9 +148,9 @@ pub struct CapabilityStats {
     /// This version.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// Digest of the document.
+    /// The checksum of the document.
     pub checksum: Digest,
-    /// All runs.
+    /// The number of all runs.
     pub runs: u64,
     /// The runs that succeeded.
     pub successes: u64,
@@ -207,9 +207,9 @@ pub struct OutcomeWeights {
 /// The duration of runs, in milliseconds, to within 10 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Latency {
-    /// Half of the runs took no longer.
+    /// The median: half of the runs took at most this time.
     pub p50_ms: f64,
-    /// 95 of 100 runs took no longer.
+    /// The 95th percentile: 95 of 100 runs took at most this time.
     pub p95_ms: f64,
 }
 

@@ -1,13 +1,14 @@
 //! Paths of steps, as events write them: `checkAll/check[3]/getWeather`.
 
-/// The path of the step that `path` is an iteration of, when it is one: `step` for `step[3]`.
+/// Returns the path of the step that `path` is an iteration of: `step` for `step[3]`. `None` when `path` is
+/// not an iteration.
 #[must_use]
 pub fn path_of_loop(path: &str) -> Option<&str> {
     path.strip_suffix(']')?.rsplit_once('[').map(|(looping, _)| looping)
 }
 
-/// The path next around `path`: of the step that it is an iteration of, or else of the one that it
-/// stands in. None for a step that stands in none.
+/// Returns the path one level above `path`: the step that it is an iteration of, or else the step that
+/// contains it. `None` for a step at the top level.
 #[must_use]
 pub fn parent_path(path: &str) -> Option<&str> {
     path_of_loop(path).or_else(|| path.rsplit_once('/').map(|(parent, _)| parent))

@@ -22,7 +22,7 @@ pub struct PlanRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::VersionSelector>)]
     pub version: Option<String>,
-    /// The checksum that must be planned.
+    /// The checksum that the planned version must have.
     #[serde(
         default,
         rename = "checksum",
@@ -34,7 +34,7 @@ pub struct PlanRequest {
     /// the newest version in its range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<Vec<CapabilityRef>>,
-    /// Values known so far.
+    /// The values of the inputs that are known so far.
     #[serde(default)]
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
@@ -48,7 +48,7 @@ pub struct PlanRequest {
 }
 
 impl PlanRequest {
-    /// A plan of exactly this version, without inputs.
+    /// Creates a request for a plan of exactly this version, without inputs.
     #[must_use]
     pub fn from_ref(pin: &CapabilityRef) -> Self {
         Self {
@@ -68,17 +68,18 @@ impl PlanRequest {
 pub struct PlanResponse {
     /// The capability.
     pub capability: CapabilityRef,
-    /// The capabilities that it uses, directly or not.
+    /// The capabilities that it uses directly or indirectly.
     pub dependencies: Vec<CapabilityRef>,
     /// Notices about those of these versions that are yanked or deprecated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<RunNotice>,
-    /// Inputs without a value; a run needs them.
+    /// The required inputs that have no value yet.
     pub missing: Vec<String>,
     /// Inputs with remembered values, and the scope of each value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub recalled: BTreeMap<String, StateScope>,
-    /// The hosts that requests go to, and where connections are sent instead, if configured.
+    /// The hosts that receive requests, each with the upstream to which connections go instead, if
+    /// configured.
     pub hosts: BTreeMap<String, Option<String>>,
     /// The credentials that the requests need. If one of them is missing, the executor rejects the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -116,14 +117,14 @@ pub struct PlanResponse {
 /// A credential that requests of a plan need.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedCredential {
-    /// The host that it is sent to, with its port when that is not the usual one.
+    /// The host that receives it, with its port unless it is the default port.
     pub host: String,
     /// The name of the security scheme in the document.
     pub scheme: String,
     /// `api_key`, `basic`, `bearer`, `oauth2`, `mutual_tls`, or `unsupported`: the kind of the stored
     /// credential, or of the required one.
     pub kind: String,
-    /// The steps that want it.
+    /// The steps that require it.
     pub steps: Vec<String>,
     /// True when the credential is available.
     pub stored: bool,
@@ -144,7 +145,7 @@ pub struct PlannedStep {
     /// The content.
     #[serde(flatten)]
     pub kind: PlannedStepKind,
-    /// Runs once for each item of a list.
+    /// The list of a step that runs once for each item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<PlannedForEach>,
     /// The number of steps of a parallel step that run at the same time, if the document sets it.
@@ -178,9 +179,9 @@ pub enum StepPreview {
         /// The decisions of the guardians that were asked, in order. If one denied, it is the last.
         decisions: Vec<DecisionRecord>,
     },
-    /// The inputs of the step are not known yet, so there is nothing to ask.
+    /// The inputs of the step are not known yet, so the executor cannot ask the guardian about them.
     Unknown {
-        /// The variables that it waits for.
+        /// The variables that are not known yet.
         needs: Vec<String>,
     },
     /// The executor did not ask the guardian.
@@ -190,7 +191,7 @@ pub enum StepPreview {
     },
     /// The step runs once for each item of a list that is known.
     Each {
-        /// One for each item, in order.
+        /// The previews, one for each item, in order.
         #[schema(no_recursion)]
         items: Vec<ItemPreview>,
     },
@@ -199,7 +200,7 @@ pub enum StepPreview {
 /// A guardian's preview decision about one iteration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ItemPreview {
-    /// Path of the iteration as a run has it: `notifyAll[3]/notify`.
+    /// Path of the iteration, as in the events of a run: `notifyAll[3]/notify`.
     pub step: String,
     /// The preview decision.
     pub preview: StepPreview,
@@ -208,7 +209,7 @@ pub struct ItemPreview {
 /// The list that a step of a plan runs over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedForEach {
-    /// The list; references that are not known yet stay templates.
+    /// The list. References that are not known yet remain templates.
     pub items: Value,
     /// The variable that holds the item.
     pub name: String,
@@ -230,7 +231,7 @@ pub enum PlannedStepKind {
         method: String,
         /// The address, with placeholders in braces.
         url: String,
-        /// The tool that is called there, when it is an MCP server.
+        /// The tool that the request calls, for an MCP server.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
         /// The inputs by dotted path; references without a known value stay templates.
@@ -241,7 +242,7 @@ pub enum PlannedStepKind {
     Capability {
         /// The capability that it runs.
         capability: CapabilityRef,
-        /// Its inputs by name; references that are not known yet stay templates.
+        /// Its inputs by name. References that are not known yet remain templates.
         #[serde(default)]
         #[schema(value_type = schema::Values)]
         inputs: Map<String, Value>,
@@ -249,13 +250,13 @@ pub enum PlannedStepKind {
         #[schema(no_recursion)]
         steps: Vec<PlannedStep>,
     },
-    /// Steps one after another.
+    /// Steps that run one after another.
     Sequence {
         /// The steps.
         #[schema(no_recursion)]
         steps: Vec<PlannedStep>,
     },
-    /// Steps at the same time.
+    /// Steps that run at the same time.
     Parallel {
         /// The steps.
         #[schema(no_recursion)]
@@ -265,10 +266,10 @@ pub enum PlannedStepKind {
     Condition {
         /// The condition, as written.
         condition: String,
-        /// The branch when it holds.
+        /// The branch for a true condition.
         #[schema(no_recursion)]
         if_true: Vec<PlannedStep>,
-        /// The branch when it does not.
+        /// The branch for a false condition.
         #[schema(no_recursion)]
         if_false: Vec<PlannedStep>,
     },

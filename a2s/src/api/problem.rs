@@ -13,7 +13,7 @@ pub struct Problem {
     pub kind: String,
     /// The general meaning of this code.
     pub title: String,
-    /// The HTTP status, again.
+    /// The HTTP status of the response.
     pub status: u16,
     /// The code: `A2S201`.
     pub code: String,
@@ -22,13 +22,13 @@ pub struct Problem {
     /// The suggested fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Everything that is wrong with a document, when it is a document that was refused.
+    /// All diagnostics of a rejected document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Problem {
-    /// A problem with the title of its code.
+    /// Creates a problem with the title of its code.
     #[must_use]
     pub fn new(status: u16, code: &crate::ErrorCode, detail: impl Into<String>) -> Self {
         Self {
@@ -42,8 +42,9 @@ impl Problem {
         }
     }
 
-    /// The header `Retry-After` of its answer, in seconds (RFC 9110, section 10.2.3): longer where
-    /// others have to end first (429) than where something is away for a moment (503).
+    /// Returns the header `RetryPolicy-After` of the response, in seconds (RFC 9110, section 10.2.3). The
+    /// time is longer when other work has to end first (429) than when a service is briefly unavailable
+    /// (503).
     #[must_use]
     pub fn retry_after(&self) -> Option<&'static str> {
         match self.status {

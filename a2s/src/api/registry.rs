@@ -23,7 +23,7 @@ pub struct PublishResponse {
     /// Version that was published.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// Digest of the document.
+    /// The checksum of the document.
     pub checksum: Digest,
     /// True when the request created the version; false when a version with the same content was already
     /// published.
@@ -41,7 +41,7 @@ pub struct CapabilitySummary {
     /// This version.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// Digest of the document.
+    /// The checksum of the document.
     pub checksum: Digest,
     /// The purpose of the capability, in one sentence.
     pub description: String,
@@ -86,8 +86,8 @@ pub struct CapabilityList {
 pub struct CapabilityVersions {
     /// Name of the capability.
     pub name: CapabilityName,
-    /// The version that an unpinned user gets: the newest stable one not yanked, else the newest
-    /// pre-release not yanked.
+    /// The version that a user without a pin gets: the newest stable version that is not yanked, else the
+    /// newest pre-release that is not yanked.
     #[schema(value_type = Option<schema::Version>)]
     pub latest: Option<Version>,
     /// All versions, newest first.
@@ -149,8 +149,8 @@ pub struct SearchFilters {
     /// permissions; when absent, permissions are not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Vec<Permission>>,
-    /// Only capabilities that change nothing: every task is a safe HTTP method (RFC 9110, section
-    /// 9.2.1) or a GraphQL query, or a tool of which its document says so.
+    /// Only capabilities that change nothing: every task uses a safe HTTP method (RFC 9110, section 9.2.1),
+    /// is a GraphQL query, or calls a tool that its document declares read-only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
     /// Only capabilities with a task in one of these formats.
@@ -159,8 +159,8 @@ pub struct SearchFilters {
     /// The maximum complexity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_complexity: Option<Complexity>,
-    /// Only capabilities with this author: a name, an organization or an account on GitHub, whole,
-    /// in upper or lower case.
+    /// Only capabilities with this author: the complete name, organization or GitHub account; upper and
+    /// lower case are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     /// Only capabilities whose live version is in this range: `^1.2`, `>=2, <4`.
@@ -177,22 +177,22 @@ pub struct SearchResponse {
     /// Pass as `cursor` for the next page; absent when nothing more fits, and after the 1,000th hit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// About the search itself.
+    /// Facts about the search itself.
     pub metadata: SearchMetadata,
 }
 
-/// The answers to several intents.
+/// The response to a search with several intents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BatchSearchResponse {
-    /// One for each intent, in their order.
+    /// The responses, one for each intent, in the order of the intents.
     #[serde(alias = "answers")]
     pub responses: Vec<IntentSearchResponse>,
 }
 
-/// The answer to one of several intents.
+/// The response to one of several intents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct IntentSearchResponse {
-    /// The intent, as it was asked.
+    /// The intent, as in the request.
     pub intent: String,
     /// The results for the intent.
     #[serde(flatten)]
@@ -232,7 +232,7 @@ pub struct NearMiss {
     /// Its live version.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// Absolute similarity of meaning, 0 to 1: too little to be a hit.
+    /// The absolute similarity of meaning, 0 to 1. It is too low for a search hit.
     pub similarity: f64,
     /// The purpose of the capability.
     pub description: String,
@@ -243,7 +243,7 @@ pub struct NearMiss {
 pub struct SearchHit {
     /// The name in kebab-case.
     pub id: String,
-    /// The score under the chosen strategy, 0 to 1: comparable within one answer only.
+    /// The score under the chosen strategy, 0 to 1. Scores are comparable only within one response.
     pub score: f64,
     /// The purpose of the capability.
     pub description: String,
@@ -252,7 +252,7 @@ pub struct SearchHit {
     /// The share of successful runs by weight: recent runs count more, and the weight of one reporter is
     /// bounded. Null while no run says anything about the capability.
     pub success_rate: Option<f64>,
-    /// By number of steps.
+    /// The complexity, by the number of steps.
     pub complexity: Complexity,
     /// The permissions that the caller must hold, including those for the capabilities that it uses.
     pub required_permissions: Vec<Permission>,
@@ -261,14 +261,14 @@ pub struct SearchHit {
     /// The version that will run.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// The digest that will run.
+    /// The checksum of the document that will run.
     pub checksum: Digest,
     /// The publisher's deprecation of the version, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecation>,
     /// The inputs of the capability.
     pub parameters: Vec<InputField>,
-    /// Absolute similarity of meaning, 0 to 1: comparable between answers.
+    /// The absolute similarity of meaning, 0 to 1. It is comparable between responses.
     pub similarity: f64,
     /// The terms of the score; their contributions add up to it.
     pub explanation: Vec<ScoreTerm>,
@@ -299,7 +299,7 @@ pub struct VerifyRequest {
     pub version: Option<Version>,
 }
 
-/// The answer to a verification.
+/// The response to a verification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct VerifyResponse {
     /// True when the content has the recorded digest.
@@ -309,9 +309,9 @@ pub struct VerifyResponse {
     /// Its version.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// The digest that was recorded when it was published.
+    /// The checksum that the registry recorded at publication.
     pub checksum: Digest,
-    /// The digest of the content as it is now; absent when the content is not readable any more.
+    /// The checksum of the current content; absent when the content is not readable any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computed: Option<Digest>,
     /// The problem, in words.

@@ -77,11 +77,11 @@ pub struct ReplayedStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepDiff {
-    /// It ran both times, and something is different.
+    /// The step ran both times, and something is different.
     Changed,
-    /// It runs now, and did not then.
+    /// The step runs now, but is not in the recording.
     New,
-    /// It ran then, and does not now.
+    /// The step is in the recording, but does not run now.
     Gone,
 }
 
@@ -90,10 +90,10 @@ pub enum StepDiff {
 pub struct ValueDiff {
     /// The location: `inputs.pathParameters.city`, `outputs.forecast[0].high`.
     pub path: String,
-    /// The value then; absent when there was none.
+    /// The recorded value; absent when the recording has no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// The value now; absent when there is none.
+    /// The new value; absent when the replay has no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }

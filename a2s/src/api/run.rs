@@ -15,23 +15,23 @@ use crate::auth::Principal;
 use crate::checksum::Digest;
 use crate::name::CapabilityName;
 
-/// Start a run: of a capability by its `name`, or of a `plan` that was shown.
+/// A request to start a run: of a capability by its `name`, or of a plan by its token in `plan`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionRequest {
     /// Name of the capability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<CapabilityName>,
-    /// The token of a plan, in the place of everything else but `wait`: the plan has name, version,
-    /// inputs and session already. It starts one run, and none when anything would not be as the
-    /// plan showed it.
+    /// The token of a plan, instead of all other fields except `wait`: the plan already contains name,
+    /// version, inputs and session. A token starts one run. It starts no run when anything differs from the
+    /// plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
     /// Version or semver range; the newest stable one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::VersionSelector>)]
     pub version: Option<String>,
-    /// The checksum that must run, as a search hit names it.
+    /// The checksum that the version must have, as in a search hit.
     #[serde(
         default,
         rename = "checksum",
@@ -39,8 +39,8 @@ pub struct ExecutionRequest {
         skip_serializing_if = "Option::is_none"
     )]
     pub digest: Option<Digest>,
-    /// The only contents that dependencies may have, as a lock names them; without it, each
-    /// dependency means the newest version in its range.
+    /// The only allowed versions of dependencies, from a lock. Without a lock, each dependency resolves to
+    /// the newest version in its range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<Vec<CapabilityRef>>,
     /// A value for each input.
@@ -50,13 +50,13 @@ pub struct ExecutionRequest {
     /// The session that the run belongs to, as the guardian sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Answer with the finished run instead of at once.
+    /// True to respond with the finished run instead of immediately.
     #[serde(default)]
     pub wait: bool,
 }
 
 impl ExecutionRequest {
-    /// A run of exactly this version, without inputs.
+    /// Creates a request to run exactly this version, without inputs.
     #[must_use]
     pub fn from_ref(pin: &CapabilityRef) -> Self {
         Self {
@@ -68,8 +68,8 @@ impl ExecutionRequest {
     }
 }
 
-/// Start a run because something happened: a mail, a message, an hour. The guardian is asked about it
-/// (`steps/agentTrigger`), and an event that comes again starts nothing again.
+/// A request to start a run because of an event: a mail, a message, a scheduled time. The executor asks the
+/// guardian about the event (`steps/agentTrigger`). A repeated event does not start a second run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TriggerRequest {
@@ -86,16 +86,16 @@ pub struct TriggerEvent {
     /// Its kind, for instance `email` or `schedule`: 1 to 100 visible ASCII characters.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its id, which no other event of this kind has: 1 to 100 visible ASCII characters.
+    /// Its id, unique among the events of this kind: 1 to 100 visible ASCII characters.
     pub id: String,
 }
 
-/// Go on with a run that waits: because the outcome of a request is not known, or because it was set
-/// aside, which `repeat` without a step ends.
+/// A request to continue a run that waits: because the outcome of a request is not known, or because the
+/// run was set aside. For a run that was set aside, send `repeat` without a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeRequest {
-    /// The step, by its path; it may be left out when one step alone is in doubt.
+    /// Path of the step; optional when only one step is in doubt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// The decision about it.
@@ -110,11 +110,11 @@ pub struct ResumeRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepResolution {
-    /// It did not: the request is sent again.
+    /// The request did not take effect: the executor sends it again.
     Repeat,
-    /// The step counts as finished, and has set nothing.
+    /// The step counts as finished, without outputs.
     Skip,
-    /// It did: the step counts as finished, and has set these outputs.
+    /// The request took effect: the step counts as finished, with these outputs.
     Set,
 }
 
@@ -126,14 +126,14 @@ pub struct CapabilityRef {
     /// Its version.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// Its digest.
+    /// Its checksum.
     pub checksum: Digest,
 }
 
-/// A place in a trace, as W3C Trace Context writes it.
+/// A position in a trace, in the format of W3C Trace Context.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TraceContext {
-    /// `00-TRACE-SPAN-FLAGS`: which trace, below which span, and whether it is recorded.
+    /// `00-TRACE-SPAN-FLAGS`: the trace, the parent span, and a flag for recorded traces.
     pub traceparent: String,
     /// Vendor data that tracing systems have added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,7 +161,7 @@ pub struct GuardianInfo {
     /// The effect of a missing response: `closed` (deny) or `open` (allow, recorded).
     #[serde(alias = "fail")]
     pub fail_mode: String,
-    /// The same of the hooks for which it is another: `{"steps/toolCallResult": "open"}`.
+    /// The effect for each hook that has a different one: `{"steps/toolCallResult": "open"}`.
     #[serde(default, alias = "fail_hooks", skip_serializing_if = "BTreeMap::is_empty")]
     pub fail_mode_by_hook: BTreeMap<String, String>,
 }
@@ -187,25 +187,25 @@ impl GuardianInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// Accepted; begins when an executor has room, and it is its turn.
+    /// The run is accepted. It waits for a free slot of an executor, and for its turn.
     Queued,
-    /// Under way.
+    /// The run is in progress.
     Running,
-    /// Ended as it should.
+    /// The run succeeded.
     Succeeded,
-    /// Ended by an error.
+    /// The run ended with an error.
     Failed,
-    /// Ended by a guardian's refusal.
+    /// A guardian's denial ended the run.
     Denied,
-    /// Ended on request.
+    /// The run ended on request.
     Cancelled,
-    /// Waits for a person: the outcome of a step is unknown and repeating it is not safe, or its
-    /// executors do not survive it.
+    /// The run waits for a person: the outcome of a step is unknown and it is not safe to repeat the step,
+    /// or the executors that run it crash.
     Waiting,
 }
 
 impl RunStatus {
-    /// `queued`, `running`, `succeeded`, `failed`, `denied`, `cancelled` or `waiting`.
+    /// Returns `queued`, `running`, `succeeded`, `failed`, `denied`, `cancelled` or `waiting`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -235,10 +235,10 @@ impl RunStatus {
     }
 }
 
-/// A run: the fold over its events.
+/// A run: its state after all its events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Run {
-    /// `UUIDv7`.
+    /// The id of the run, a `UUIDv7`.
     pub id: Uuid,
     /// The state.
     pub status: RunStatus,
@@ -247,9 +247,9 @@ pub struct Run {
     /// Version that runs.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// Digest that runs.
+    /// The checksum of the document that runs.
     pub checksum: Digest,
-    /// The digest of the plan that was shown before, when it was started by its token.
+    /// The digest of the plan, when a plan's token started the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Digest>,
     /// The tenant of the run: the subject of the token that started it, or `owner`. Only administrators see
@@ -263,7 +263,7 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub finished_at: Option<Timestamp>,
-    /// The result, once it succeeded.
+    /// The result of a run that succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// The error of a run that did not succeed.
@@ -274,7 +274,7 @@ pub struct Run {
     pub steps: Vec<StepSummary>,
 }
 
-/// Runs, newest first.
+/// A page of runs, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionList {
     /// The runs of this page, without their steps.
@@ -287,8 +287,8 @@ pub struct ExecutionList {
 /// The summary of one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StepSummary {
-    /// Path of the step; `step[3]` is the iteration of a `for_each` over the item of that index.
-    /// Iterations that ended as they should are counted in `iterations` and not listed.
+    /// Path of the step; `step[3]` is the iteration of a `for_each` over the item with that index.
+    /// Iterations that succeeded are counted in `iterations` and not listed.
     pub step: String,
     /// `running`, `succeeded`, `failed`, `denied`, `skipped`, `cancelled` or `waiting`.
     pub status: String,
@@ -323,11 +323,11 @@ pub struct StepWarning {
 /// The number of iterations of a step, by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct IterationSummary {
-    /// Items of the list.
+    /// The number of items in the list.
     pub total: usize,
-    /// Iterations that ended as they should.
+    /// The number of iterations that succeeded.
     pub succeeded: usize,
-    /// Iterations that failed, or were stopped; the first of them are listed as steps.
+    /// The number of iterations that failed or were stopped. The first of them are listed as steps.
     pub failed: usize,
 }
 
@@ -342,7 +342,7 @@ pub struct RunError {
     /// The attempt that failed, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// The HTTP status that the service answered with.
+    /// The HTTP status of the service's response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// A description of the event.
@@ -363,31 +363,31 @@ pub struct RunError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NextAction {
-    /// Run it again later: what failed may pass, and repeating is safe.
+    /// Run it again later: the problem may disappear, and it is safe to repeat the run.
     Repeat,
-    /// Find out from the service whether the request took effect, before anything is run again.
+    /// Find out from the service whether the request took effect, before you run anything again.
     CheckService,
     /// Provide other inputs, or correct the request.
     ChangeRequest,
     /// Try another capability: only its publisher or the operator of its service can fix this one.
     ChooseAnother,
-    /// Ask who keeps the guardian's policy.
+    /// Ask the person who maintains the guardian's policy.
     AskGuardian,
-    /// Have a person approve it, which the message names the command for: the run goes on by itself then.
+    /// Have a person approve it with the command in the message. The run then continues by itself.
     Approve,
-    /// Ask who runs the executor: a setting, a limit or a credential is missing.
+    /// Ask the operator of the executor: a setting, a limit or a credential is missing.
     AskOperator,
-    /// Nothing is left to be done.
+    /// No action is necessary.
     Nothing,
 }
 
-/// One event of a run. The journal, the SSE stream and the live view all show these.
+/// One event of a run. The journal, the SSE stream and the live view contain these events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Event)]
 pub struct RunEvent {
     /// Version of this format: 1.
     pub v: u8,
-    /// Place in the run, from 1, without gaps; the id of the SSE event.
+    /// The number of the event in the run, from 1, without gaps. It is also the id of the SSE event.
     pub seq: u64,
     /// The run.
     pub run: Uuid,
@@ -413,7 +413,7 @@ pub struct RunStarted {
     /// Notices about those of these versions that are yanked or deprecated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<RunNotice>,
-    /// The inputs, with defaults filled in. Those that are secret read `(secret)`.
+    /// The inputs, with defaults filled in. The value of a secret input is `(secret)`.
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
     /// The names of the secret inputs. No event contains their values.
@@ -423,7 +423,7 @@ pub struct RunStarted {
     /// its scope.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub recalled: BTreeMap<String, StateScope>,
-    /// The event that has started it, when it was one.
+    /// The event that started the run, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<Box<TriggerEvent>>,
     /// The guardian's decisions before the run began: about the event, and about remembered values.
@@ -437,10 +437,10 @@ pub struct RunStarted {
     pub guardians: Vec<GuardianInfo>,
     /// The upstreams to which connections for a host go instead.
     pub upstreams: BTreeMap<String, String>,
-    /// The digest of the plan that was shown before, when it was started by its token.
+    /// The digest of the plan, when a plan's token started the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Digest>,
-    /// The trace that the caller was in; without one, the run is a trace of its own.
+    /// The trace of the caller. Without one, the run begins a new trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<TraceContext>>,
 }
@@ -451,10 +451,10 @@ pub struct RunStarted {
 pub enum EventKind {
     /// The run was accepted.
     RunStarted(Box<RunStarted>),
-    /// The run waits until an executor has room and it is its turn: there was none when it was accepted, or
-    /// a person lets it go on that was set aside.
+    /// The run waits for a free slot of an executor and for its turn: no slot was free when it was
+    /// accepted, or a person continued a run that was set aside.
     RunQueued {},
-    /// An executor went on with a run that waited for room, or that another one left.
+    /// An executor continued a run that waited for a free slot, or that another executor left unfinished.
     RunResumed {},
     /// A person decided about a request with an unknown outcome. The run continues.
     StepResolved {
@@ -494,16 +494,16 @@ pub enum EventKind {
         /// The number of items.
         items: usize,
     },
-    /// A guardian was asked, or could not be.
+    /// The executor asked a guardian, or could not ask it.
     Decided {
         /// Path of the step.
         step: String,
-        /// The id that the guardian correlates by.
+        /// The id by which the guardian correlates its messages.
         execution_id: Uuid,
         /// The decision.
         decision: DecisionRecord,
     },
-    /// A request waits until it may leave: its host is treated politely.
+    /// A request waits before it is sent, because of the limits for its host.
     Throttled {
         /// Path of the step.
         step: String,
@@ -520,11 +520,11 @@ pub enum EventKind {
     TokenRequested {
         /// Path of the step.
         step: String,
-        /// The attempt that it is for, from 1.
+        /// The attempt that needs it, from 1.
         attempt: u32,
         /// Host and port of the authorization server.
         host: String,
-        /// The name of the security scheme that wants it.
+        /// The name of the security scheme that requires it.
         scheme: String,
         /// True when it replaces an earlier token, which expired or was refused.
         renewed: bool,
@@ -534,16 +534,16 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<StepWarning>,
     },
-    /// A server of MCP wanted a session, as servers of older revisions do, before it takes the call
-    /// of a tool.
+    /// The executor requested an MCP session, which a server of an older revision requires before a tool
+    /// call.
     SessionOpened {
         /// Path of the step.
         step: String,
-        /// The attempt that it is for, from 1.
+        /// The attempt that needs it, from 1.
         attempt: u32,
         /// Host and port of the server.
         host: String,
-        /// The revision of MCP that is spoken in it; absent when there is none.
+        /// The MCP revision of the session; absent when there is no session.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         revision: Option<String>,
         /// The duration in milliseconds.
@@ -556,7 +556,7 @@ pub enum EventKind {
     Requesting {
         /// Path of the step.
         step: String,
-        /// The attempt that it is for, from 1.
+        /// The attempt that needs it, from 1.
         attempt: u32,
         /// The purpose of the request.
         purpose: RequestPurpose,
@@ -565,12 +565,12 @@ pub enum EventKind {
         /// The address.
         url: String,
     },
-    /// A request is about to leave; from here on its effect is possible. A redirect is a request of
-    /// its own, and has an event of its own.
+    /// The executor is about to send a request, which may take effect from now on. Each redirect is a
+    /// separate request with a separate event.
     Sending {
         /// Path of the step.
         step: String,
-        /// The id that the guardian correlates by.
+        /// The id by which the guardian correlates its messages.
         execution_id: Uuid,
         /// The attempt, from 1.
         attempt: u32,
@@ -581,7 +581,7 @@ pub enum EventKind {
         /// The upstream to which the connection goes instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         upstream: Option<String>,
-        /// SHA-256 over method, address, headers and body.
+        /// The SHA-256 digest of method, address, headers and body.
         request_digest: Digest,
         /// True when it is safe to repeat this request and every earlier request of this attempt.
         repeat_safe: bool,
@@ -590,7 +590,7 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         redirect: Option<u32>,
     },
-    /// An answer came.
+    /// A response arrived.
     Received {
         /// Path of the step.
         step: String,
@@ -603,7 +603,7 @@ pub enum EventKind {
         /// The duration in milliseconds.
         duration_ms: u64,
     },
-    /// Something is not as it should be, and the step goes on all the same.
+    /// A problem occurred that does not stop the step.
     Warned {
         /// Path of the step.
         step: String,
@@ -611,7 +611,7 @@ pub enum EventKind {
         #[serde(flatten)]
         warning: StepWarning,
     },
-    /// No usable answer came, and another attempt follows.
+    /// No usable response arrived, and another attempt follows.
     Retrying {
         /// Path of the step.
         step: String,
@@ -622,7 +622,7 @@ pub enum EventKind {
         /// The pause in milliseconds.
         pause_ms: u64,
     },
-    /// A step ended as it should; its outputs are known to later steps.
+    /// A step succeeded. Later steps can use its outputs.
     StepFinished {
         /// Path of the step.
         step: String,
@@ -632,7 +632,7 @@ pub enum EventKind {
         /// The duration in milliseconds.
         duration_ms: u64,
     },
-    /// A step was not run: the other branch was taken, or a sibling failed first.
+    /// A step did not run: the other branch was taken, or a sibling failed first.
     StepSkipped {
         /// Path of the step.
         step: String,
@@ -648,7 +648,8 @@ pub enum EventKind {
         /// The duration in milliseconds.
         duration_ms: u64,
     },
-    /// A step that failed does not end the run: it is ignored, or its `catch` ended as it should.
+    /// The failure of a step does not end the run: the document ignores it, or the `catch` of the step
+    /// succeeded.
     ErrorHandled {
         /// Path of the step.
         step: String,
@@ -664,13 +665,13 @@ pub enum EventKind {
         /// The subject of the approval.
         #[serde(flatten)]
         about: ApprovalSubject,
-        /// The id that the guardian knows the question by; asked again, it is the same.
+        /// The id by which the guardian identifies the question. A repeated question has the same id.
         execution_id: Uuid,
         /// The guardian.
         guardian: String,
-        /// The id of the approval, as the guardian calls it.
+        /// The id that the guardian uses for the approval.
         id: String,
-        /// The end of the time for it, where the guardian names one.
+        /// The expiry of the approval, if the guardian states one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>, format = DateTime)]
         expires_at: Option<Timestamp>,
@@ -696,7 +697,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// The path of the step that it is about; none for the run as a whole.
+    /// Returns the path of the step that the event is about; `None` for the run as a whole.
     #[must_use]
     pub fn step(&self) -> Option<&str> {
         match self {

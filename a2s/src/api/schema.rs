@@ -26,7 +26,7 @@ pub struct InputName(String);
 #[expect(dead_code, reason = "it describes a part of a path")]
 pub struct SchemeName(String);
 
-/// A secret that is sent to be stored: no control characters.
+/// A secret to store, without control characters.
 #[derive(Debug, ToSchema)]
 #[schema(format = Password, min_length = 4, max_length = 8192, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
 #[expect(dead_code, reason = "it stands for `Secret`")]
@@ -37,10 +37,10 @@ pub struct SecretText(String);
 #[expect(dead_code, reason = "it stands for `serde_json::Map`")]
 pub(super) struct Values(Map<String, Value>);
 
-/// A number of a version.
+/// The pattern of one number in a version.
 const NUMBER: &str = r"(0|[1-9]\d{0,15})";
 
-/// The pre-release and the build of a version.
+/// Returns the pattern of the pre-release and the build of a version.
 fn suffix() -> String {
     let identifier = r"(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)";
     format!(r"(-{identifier}(\.{identifier})*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?")
@@ -50,7 +50,7 @@ fn version() -> String {
     format!(r"{NUMBER}\.{NUMBER}\.{NUMBER}{}", suffix())
 }
 
-/// A comparator, or several of them.
+/// Returns the pattern of one or several comparators.
 fn comparators() -> String {
     let partial = format!(r"{NUMBER}(\.{NUMBER}(\.{NUMBER}{})?)?", suffix());
     let wildcard = format!(r"{NUMBER}\.([*xX](\.[*xX])?|{NUMBER}\.[*xX])");
@@ -94,7 +94,7 @@ versions! {
         128, format!(r"(latest|\*|{})", comparators()), "^1.2";
 }
 
-/// Describes types that are written as one text.
+/// Describes types whose JSON form is one string.
 macro_rules! texts {
     ($($type:ty, $name:literal, $description:literal, $pattern:literal, $examples:expr;)*) => {$(
         impl PartialSchema for $type {

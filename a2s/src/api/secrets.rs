@@ -14,27 +14,27 @@ use crate::name::{CapabilityName, Domain};
 use crate::secret::{Secret, reveal, reveal_some};
 use crate::task::{ApiKeyLocation, CredentialKind};
 
-/// A credential, as it is sent to be stored. It is never sent back.
+/// A credential that a client sends to the executor to store. The executor never sends it back.
 ///
-/// Written out as JSON it has its secrets in it: that is its purpose, and `Debug` shows none.
+/// Its JSON form contains the secrets, because that is its purpose. Its `Debug` form contains none.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Credential {
-    /// A key that goes where the document's scheme says.
+    /// A key. The scheme in the document states its location in requests.
     ApiKey {
         /// The key.
         #[serde(serialize_with = "reveal")]
         #[schema(value_type = super::schema::SecretText)]
         value: Secret,
-        /// The only place that it may go to, `header:NAME`, `query:NAME` or `cookie:NAME`; any that
-        /// a document names when it is absent.
+        /// The only allowed location of the key: `header:NAME`, `query:NAME` or `cookie:NAME`. When it is
+        /// absent, the key may be at any location that a document names.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<String>, pattern = "^(header|query|cookie):[!-~]+$")]
         place: Option<KeyLocation>,
     },
     /// A user and a password.
     Basic {
-        /// The user; no colon.
+        /// The user name, without a colon.
         #[schema(min_length = 1, max_length = 8192, pattern = r"^[^:\x00-\x1f\x7f-\x9f]*$")]
         user: String,
         /// The password.
@@ -64,12 +64,13 @@ pub enum Credential {
         #[serde(serialize_with = "reveal")]
         #[schema(value_type = super::schema::SecretText)]
         client_secret: Secret,
-        /// The token that access tokens are renewed with; without one the client asks for itself.
+        /// The token that renews access tokens. Without it, the client requests access tokens with its own
+        /// credentials.
         #[serde(default, serialize_with = "reveal_some", skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<super::schema::SecretText>)]
         refresh_token: Option<Secret>,
-        /// The hosts that secret and refresh token may be sent to; the host of the API alone when
-        /// there are none. Whatever a document says, they go nowhere else.
+        /// The hosts to which the executor may send the secret and the refresh token. When the list is
+        /// empty, only the host of the API is allowed. A document cannot add other hosts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         token_hosts: Vec<Domain>,
         /// The method of client authentication.
@@ -82,14 +83,14 @@ pub enum Credential {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientAuthentication {
-    /// By HTTP basic, which every server takes.
+    /// HTTP basic authentication, which every server accepts.
     #[default]
     Basic,
-    /// By `client_id` and `client_secret` in the body.
+    /// The fields `client_id` and `client_secret` in the body.
     Body,
 }
 
-/// A place of a request that a key may go to: `header:X-Key`.
+/// The location of a key in a request: `header:X-Key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyLocation {
     location: ApiKeyLocation,
@@ -97,10 +98,10 @@ pub struct KeyLocation {
 }
 
 impl KeyLocation {
-    /// The longest name, in bytes.
+    /// The maximum length of a name, in bytes.
     const MAX_NAME: usize = 200;
 
-    /// The place that a scheme of a document names.
+    /// Creates the location that a scheme of a document names.
     #[must_use]
     pub fn new(place: ApiKeyLocation, name: impl Into<String>) -> Self {
         Self { location: place, name: name.into() }
@@ -228,8 +229,8 @@ impl<'de> Deserialize<'de> for CredentialSubject {
     }
 }
 
-/// The runs that may use a credential. The owner's runs always may; others may when one of these
-/// grants matches.
+/// The runs that may use a credential. The owner's runs can always use it. Other runs can use it when one
+/// of these grants matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CredentialUsers {
@@ -245,10 +246,10 @@ pub struct CredentialUsers {
 }
 
 impl CredentialUsers {
-    /// The most grants of one credential.
+    /// The maximum number of grants of one credential.
     pub const MAX: usize = 1_000;
 
-    /// The number of grants.
+    /// Returns the number of grants.
     #[must_use]
     pub fn len(&self) -> usize {
         self.subjects.len() + self.publishers.len() + self.capabilities.len()
@@ -279,7 +280,7 @@ impl CredentialUsers {
 /// The data about a stored credential, without its secret values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StoredCredential {
-    /// The host that it is for, with its port when that is not the usual one.
+    /// The host of the credential, with its port unless it is the default port.
     pub host: Domain,
     /// The name of the security scheme in documents.
     pub scheme: String,

@@ -7,12 +7,12 @@ use super::{CapabilitySummary, SearchMetadata};
 use crate::name::{CapabilityName, Domain, Permission};
 use crate::task::TaskFormat;
 
-/// A host that capabilities talk to. The live version of each capability counts, and one that uses
-/// others talks to their hosts.
+/// A host that capabilities talk to. Only the live version of each capability counts. A capability that
+/// uses others also counts for their hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Service)]
 pub struct ServiceSummary {
-    /// Host name, and port where documents name one.
+    /// The host name, with a port if documents state one.
     pub host: Domain,
     /// The titles of the service in its descriptions, the most frequent first; at most 5.
     pub titles: Vec<String>,
@@ -47,12 +47,12 @@ pub struct ServiceCapabilities {
     pub next: Option<String>,
 }
 
-/// The answer to a search for services.
+/// The response to a search for services.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceSearchResponse {
     /// The services that fitting capabilities talk to, best first.
     pub services: Vec<ServiceHit>,
-    /// About the search itself; `total_matches` counts services.
+    /// Facts about the search itself; `total_matches` counts services.
     pub metadata: SearchMetadata,
 }
 
@@ -62,11 +62,11 @@ pub struct ServiceHit {
     /// The service.
     #[serde(flatten)]
     pub service: ServiceSummary,
-    /// That of its best match, 0 to 1: comparable within one answer only.
+    /// The score of its best match, 0 to 1. Scores are comparable only within one response.
     pub score: f64,
     /// The number of its capabilities among the 100 that fit best.
     pub matching_capabilities: usize,
-    /// The best of them; at most 3.
+    /// The best matches; at most 3.
     pub matches: Vec<ServiceMatch>,
 }
 
@@ -80,6 +80,6 @@ pub struct ServiceMatch {
     /// The contribution to the service's score: the score of the hit, divided by the number of services
     /// that the capability talks to.
     pub score: f64,
-    /// Absolute similarity of meaning, 0 to 1.
+    /// The absolute similarity of meaning, 0 to 1.
     pub similarity: f64,
 }

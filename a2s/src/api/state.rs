@@ -16,7 +16,7 @@ pub enum StateScope {
 }
 
 impl StateScope {
-    /// As it is written in JSON.
+    /// Returns the name that JSON uses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ pub enum StateFor {
     Everybody,
 }
 
-/// A value that is remembered.
+/// A remembered value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StateEntry {
     /// The input that it is for.
@@ -51,6 +51,6 @@ pub struct StateEntry {
 /// The remembered values of one scope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StateList {
-    /// By name.
+    /// The entries, in order of name.
     pub entries: Vec<StateEntry>,
 }

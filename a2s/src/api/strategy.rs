@@ -8,8 +8,8 @@ use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-/// A selection strategy: a preset by name, weights of one's own (A2S, "Custom Selection
-/// Strategies"), or a list of them to fall back through (A2S, "Fallback Strategies").
+/// A selection strategy: a preset by name, custom weights (A2S, "Custom Selection Strategies"), or a list
+/// of fallback strategies (A2S, "Fallback Strategies").
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = Strategy)]
@@ -17,7 +17,7 @@ pub enum SelectionStrategy {
     /// `highest_score`, `most_similar`, `most_reliable`, `most_used`, `simplest`, `healthiest` or
     /// `least_privilege`.
     Preset(String),
-    /// The published `SelectionStrategy`.
+    /// Custom weights, in the published form of `SelectionStrategy`.
     Weights(StrategyWeights),
     /// Fallback strategies. The first strategy whose `minimum` some capability meets ranks the capabilities
     /// that meet it; the strategies after it decide between equal ones.
@@ -25,7 +25,7 @@ pub enum SelectionStrategy {
     Fallback(Vec<Self>),
 }
 
-/// A strategy in a list: a preset by name, or weights of one's own.
+/// A strategy in a list: a preset by name, or custom weights.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes what a list of strategies may have")]
@@ -57,8 +57,8 @@ pub struct StrategyWeights {
     /// The weight of the current availability of the services.
     #[serde(default)]
     pub service_health: f64,
-    /// The least value, 0 to 1, that a term of the explanation must have: `{"success_rate": 0.9}`.
-    /// A capability with less is not chosen by this strategy.
+    /// The minimum value, 0 to 1, of a term of the explanation: `{"success_rate": 0.9}`. The strategy does
+    /// not choose a capability with a lower value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub minimum: BTreeMap<String, f64>,
 }

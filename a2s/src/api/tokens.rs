@@ -10,7 +10,7 @@ use crate::auth::{TokenScope, TokenSubject};
 use crate::name::CapabilityName;
 use crate::secret::{self, Secret};
 
-/// Make a token.
+/// A request to create a token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
@@ -19,7 +19,7 @@ pub struct TokenRequest {
     /// The scopes of the token; at least one.
     #[schema(value_type = Vec<TokenScope>, min_items = 1)]
     pub scopes: BTreeSet<TokenScope>,
-    /// In how many seconds it ends; never when absent.
+    /// The lifetime of the token in seconds; unlimited when absent.
     #[serde(
         default,
         deserialize_with = "super::whole_number::optional",
@@ -44,12 +44,12 @@ pub struct TokenEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
-    /// It has ended.
+    /// True when the token has expired.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expired: bool,
 }
 
-/// A token that was just made: the only time that it is shown.
+/// A new token. The registry shows its value only once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NewToken {
     /// The data about the token.
@@ -64,7 +64,7 @@ pub struct NewToken {
 /// All tokens, in order of name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TokenList {
-    /// The tokens, ended ones too.
+    /// The tokens, including expired ones.
     pub tokens: Vec<TokenEntry>,
 }
 
@@ -93,15 +93,15 @@ pub struct IntrospectionResponse {
     pub exp: Option<i64>,
 }
 
-/// Change who owns a name: exactly one of the members.
+/// A request to change the owners of a name. It has exactly one of the members.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum OwnerUpdate {
-    /// One more owner.
+    /// Adds an owner.
     Add(TokenSubject),
-    /// One owner less; the last one cannot go.
+    /// Removes an owner. The last owner cannot be removed.
     Remove(TokenSubject),
-    /// This one alone from now on.
+    /// Makes this subject the only owner.
     Transfer(TokenSubject),
 }
 

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::{CapabilityName, Digest};
 
-/// The checksum that an executor takes for a version.
+/// The checksum that an executor accepts for a version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TrustedVersion {
     /// Name of the capability.
@@ -29,7 +29,7 @@ pub struct TrustedVersion {
 /// A page of remembered checksums.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TrustList {
-    /// By name and version, in the order of their letters.
+    /// The versions, in alphabetical order of name and version.
     pub versions: Vec<TrustedVersion>,
     /// The `after` of the next page. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]

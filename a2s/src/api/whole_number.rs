@@ -4,7 +4,7 @@ use serde::de::{Error, Unexpected};
 use serde::{Deserialize as _, Deserializer};
 use serde_json::Number;
 
-/// The greatest number up to which a double has every whole number.
+/// The largest number up to which an `f64` can represent every whole number.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Reads a whole number that is not negative.

@@ -12,9 +12,9 @@ use crate::diagnostic::Diagnostic;
 use crate::document::ValueType;
 use crate::interface::InputField;
 
-/// The longest description of a capability, in characters.
+/// The maximum length of a capability's description, in characters.
 const MAX_DESCRIPTION: usize = 200;
-/// Outputs of one capability that are taken over.
+/// The maximum number of outputs that a chain uses from one capability.
 const MAX_OUTPUTS: usize = 100;
 
 /// One capability of a chain.
@@ -39,7 +39,7 @@ pub struct OutputRef {
 /// The source of an input of a chain's step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputBinding {
-    /// An output, as it is.
+    /// An output, unchanged.
     Output(OutputRef),
     /// A text of outputs. When there are several, each follows its name.
     Text {
@@ -48,7 +48,7 @@ pub enum InputBinding {
         /// The outputs.
         parts: Vec<OutputRef>,
     },
-    /// The same that this input of an earlier step takes.
+    /// The same value as this input of an earlier step.
     Shared {
         /// The index of the step, from 0.
         step: usize,
@@ -113,7 +113,7 @@ pub fn write_chain(
     Document::open(text.as_bytes()).map(|document| ChainDocument { text, document })
 }
 
-/// A step with the feeds that come from what earlier ones give and take.
+/// Returns a step with only those bindings that refer to existing outputs and inputs of earlier steps.
 fn keep_valid_bindings<'d>(steps: &[ChainStep<'d>], at: usize) -> ChainStep<'d> {
     let earlier = steps.get(..at).unwrap_or_default();
     let gives = |given: &OutputRef| {
@@ -134,7 +134,7 @@ fn keep_valid_bindings<'d>(steps: &[ChainStep<'d>], at: usize) -> ChainStep<'d> 
     ChainStep { document: step.document, bindings: feeds }
 }
 
-/// Names that were given out, and what stands under them.
+/// Writes the parameters and steps of a chain, and records the names that are in use.
 #[derive(Default)]
 struct ChainWriter {
     used_names: UsedNames,
@@ -194,7 +194,8 @@ impl ChainWriter {
         Value::Object(written)
     }
 
-    /// The template that feeds an input; none when there is no such output or input.
+    /// Returns the template for an input; `None` when the binding refers to an output or input that does
+    /// not exist.
     fn template(&self, index: usize, input: &str, feed: &InputBinding) -> Option<String> {
         let variable = |given: &OutputRef| self.outputs.get(&(given.step, given.output.clone()));
         match feed {
@@ -223,7 +224,7 @@ impl ChainWriter {
     }
 }
 
-/// Everything before the parameters.
+/// Builds all fields before the parameters.
 fn header(steps: &[ChainStep<'_>], author: &str) -> Map<String, Value> {
     let capabilities = || steps.iter().map(|step| step.document.capability());
     let joined: Vec<&str> = capabilities().map(|capability| capability.name.as_str()).collect();
@@ -302,7 +303,7 @@ fn dependencies(steps: &[ChainStep<'_>]) -> Value {
     Value::Array(pins)
 }
 
-/// An input of a step as one of the chain.
+/// Builds the parameter of the chain for an input of a step.
 fn parameter(name: &str, field: &InputField, document: &Document) -> Value {
     let mut written = Map::new();
     let mut add = |key: &str, value: Value| written.insert(key.to_owned(), value);
@@ -339,7 +340,7 @@ fn reference(variable: &str) -> String {
     format!("${{{variable}}}")
 }
 
-/// The JSONPath of a member.
+/// Returns the JSONPath of a member.
 fn path_to(name: &str) -> String {
     if crate::template::is_name(name) && !name.contains('-') {
         format!("$.{name}")

@@ -8,37 +8,38 @@ use super::yaml_writer::write_json;
 use crate::diagnostic::Diagnostic;
 use crate::tree;
 
-/// The widest line of a list or mapping in flow style.
+/// The maximum width of a list or mapping in flow style, in characters.
 const WIDTH: usize = 100;
-/// After so many rounds a layout that still changes is given up.
+/// The maximum number of formatting rounds. A layout that still changes after them is an error.
 const ROUNDS: usize = 6;
-/// Stack for the formatter, which recurses per level of nesting.
+/// The stack size of the formatter, in bytes. The formatter recurses for each level of nesting.
 const STACK: usize = 16 << 20;
 
 /// The reason why a document was not formatted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The text is no document; its mistakes.
+    /// The text is not a document; contains its diagnostics.
     #[error("the text cannot be parsed")]
     Unreadable(Vec<Diagnostic>),
     /// The compiler can read the document, but the formatter cannot.
     #[error("the layout cannot be formatted: {0}")]
     NotUnderstood(String),
-    /// The formatted text would mean something else. It is dropped.
+    /// The formatted text would have another meaning, so it is not used.
     #[error("formatting would change the content of the document")]
     WouldChange,
-    /// Formatting the formatted text would change it again, however often.
+    /// The text still changes after many rounds of formatting.
     #[error("the layout keeps changing on repeated formatting")]
     Unstable,
 }
 
-/// Lays a document out: indentation, blank lines and quotes in one way, fields in the order of the
+/// Formats a document: indentation, blank lines and quotes in one style, fields in the order of the
 /// language.
 ///
-/// Comments stay with what they stand at, and JSON stays JSON. The content is compared before the text is given, so the digest is the same.
+/// Comments stay next to the lines that they belong to, and JSON stays JSON. The function compares the
+/// content before it returns the text, so the checksum is the same.
 ///
 /// # Errors
-/// When the text cannot be read, or the layout cannot be changed without changing the content.
+/// Fails when the text cannot be read, or when the layout cannot be changed without changing the content.
 pub fn format_document(source: &[u8]) -> Result<String, FormatError> {
     let content = match tree::parse(source) {
         (Some(root), diagnostics) if diagnostics.is_empty() => root.to_value(),

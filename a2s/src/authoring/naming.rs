@@ -2,22 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The longest name of a capability or a step.
+/// The maximum length of a capability name or a step id, in characters.
 const MOST: usize = 100;
-/// The longest name of a variable that is made here.
+/// The maximum length of a variable name that this module builds, in characters.
 const MOST_OF_VARIABLE: usize = 80;
 
-/// Names that were given out, so that none is given twice.
+/// The names that are in use, so that each name is used only once.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct UsedNames {
     names: BTreeSet<String>,
-    /// The number that a name is tried with next.
+    /// The next number to try for each name.
     numbers: BTreeMap<String, usize>,
     ignores_case: bool,
 }
 
 impl UsedNames {
-    /// Names of files, some of which are the same in upper and lower case on some machines.
+    /// Creates a set of file names, which ignores upper and lower case as some file systems do.
     pub(crate) fn for_file_names() -> Self {
         Self { ignores_case: true, ..Self::default() }
     }
@@ -26,7 +26,8 @@ impl UsedNames {
         if self.ignores_case { name.to_ascii_lowercase() } else { name.to_owned() }
     }
 
-    /// `name`, or the first of `name2`, `name3`, … that is free; of at most [`MOST`] characters.
+    /// Reserves `name`, or the first of `name2`, `name3`, … that is free; the result has at most [`MOST`]
+    /// characters.
     pub(crate) fn reserve(&mut self, name: &str) -> String {
         let mut free = truncate_name(name, MOST).to_owned();
         let whole = self.key(&free);
@@ -39,7 +40,7 @@ impl UsedNames {
         free
     }
 
-    /// The first of `names` that is free, else the last of them with a number.
+    /// Reserves the first of `names` that is free, else the last of them with a number.
     pub(crate) fn reserve_one_of(&mut self, names: &[String]) -> String {
         match names.iter().find(|name| !self.names.contains(&self.key(name))) {
             Some(free) => self.reserve(free),
@@ -48,8 +49,8 @@ impl UsedNames {
     }
 }
 
-/// A capability name of the letters and digits of `text`: `get-user_by.id` is `GetUserById`. None
-/// when it has no letter.
+/// Builds a capability name from the letters and digits of `text`: `get-user_by.id` is `GetUserById`.
+/// `None` when it has no letter.
 pub(crate) fn capability_name(text: &str) -> Option<String> {
     const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
     let word = |(index, word): (usize, &str)| match word {
@@ -63,7 +64,7 @@ pub(crate) fn capability_name(text: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// A step id of the letters and digits of `text`: `GetUser` and `get-user` are `getUser`.
+/// Builds a step id from the letters and digits of `text`: `GetUser` and `get-user` are `getUser`.
 pub(crate) fn step_id(text: &str) -> String {
     let Some(name) = capability_name(text) else { return "step".to_owned() };
     // `URLCheck` is `urlCheck`, `GetUser` is `getUser`.
@@ -73,7 +74,7 @@ pub(crate) fn step_id(text: &str) -> String {
     name[..lowered].to_ascii_lowercase() + &name[lowered..]
 }
 
-/// A variable name as close to `text` as can be: `filter[name]` is `filter_name`, `$top` is `top`.
+/// Builds a variable name that is similar to `text`: `filter[name]` is `filter_name`, `$top` is `top`.
 pub(crate) fn variable_name(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars().take(4 * MOST_OF_VARIABLE) {
@@ -92,7 +93,7 @@ pub(crate) fn variable_name(text: &str) -> String {
     }
 }
 
-/// The runs of letters and digits.
+/// Returns the sequences of letters and digits.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty())
 }
@@ -104,7 +105,7 @@ fn capitalise(word: &str) -> String {
     }
 }
 
-/// The first `most` bytes of a name, which is ASCII; of other text nothing beyond a whole letter.
+/// Returns the first `most` bytes of a name, which is ASCII. Other text is cut at a character boundary.
 fn truncate_name(name: &str, most: usize) -> &str {
     let mut end = name.len().min(most);
     while !name.is_char_boundary(end) {

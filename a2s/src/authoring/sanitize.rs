@@ -1,7 +1,7 @@
 //! Foreign text on its way into a document or onto a terminal: one line, bounded, nothing hidden.
 
-/// One line of `text` with at most `most` characters. Control characters and those that reorder or
-/// hide text are dropped, runs of white space become one space, and HTML tags go.
+/// Returns `text` as one line of at most `most` characters. Removes control characters, characters that
+/// reorder or hide text, and HTML tags. Each run of white space becomes one space.
 pub(crate) fn clean_line(text: &str, most: usize) -> String {
     // Text beyond this is cut off anyway; tags and spaces may use up a part of it.
     let shown = text.chars().take(most.saturating_mul(8).max(4_096));
@@ -12,14 +12,14 @@ pub(crate) fn clean_line(text: &str, most: usize) -> String {
     shorten(&visible.split_whitespace().collect::<Vec<_>>().join(" "), most)
 }
 
-/// One line of a description, when it says anything.
+/// Returns a description as one line; `None` when it has no content.
 pub(crate) fn description(text: &str, most: usize) -> Option<String> {
     let line = clean_line(text, most);
     let says = line.chars().any(char::is_alphanumeric);
     (says && !crate::field_reader::is_placeholder(&line)).then_some(line)
 }
 
-/// The first sentence of `text`, as one line of at most `most` characters.
+/// Returns the first sentence of `text`, as one line of at most `most` characters.
 pub(crate) fn sentence(text: &str, most: usize) -> String {
     let paragraph = text.trim_start().split("\n\n").next().unwrap_or_default();
     let whole = clean_line(paragraph, paragraph.len().min(4 * most));
@@ -32,7 +32,7 @@ pub(crate) fn sentence(text: &str, most: usize) -> String {
     shorten(first.trim_end_matches('.'), most)
 }
 
-/// `text` with at most `most` characters, cut between words where that is possible.
+/// Shortens `text` to at most `most` characters, between words if possible.
 fn shorten(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -42,7 +42,7 @@ fn shorten(text: &str, most: usize) -> String {
     format!("{}…", kept[..end].trim_end_matches([' ', ',', ';', ':', '.']))
 }
 
-/// `text` without what looks like an HTML tag.
+/// Removes from `text` everything that looks like an HTML tag.
 fn without_tags(text: &str) -> String {
     const LONGEST: usize = 300;
     let mut kept = String::with_capacity(text.len());

@@ -34,7 +34,8 @@ pub fn starter_document(name: &CapabilityName, starter: StarterTemplate) -> Stri
         .replace("starterStep", &naming::step_id(name.as_str()))
 }
 
-/// The capability name closest to a text: `get-weather` is `GetWeather`. None without a letter.
+/// Returns the capability name that is closest to a text: `get-weather` is `GetWeather`. `None` when the
+/// text has no letter.
 #[must_use]
 pub fn suggest_name(text: &str) -> Option<CapabilityName> {
     CapabilityName::new(&naming::capability_name(text)?).ok()

@@ -28,7 +28,7 @@ pub fn write_yaml(value: &Value) -> String {
     }
 }
 
-/// Writes `value` as JSON, one member a line.
+/// Writes `value` as JSON, one member per line.
 #[must_use]
 pub fn write_json(value: &Value) -> String {
     // `{:#}` of a `Value` is indented JSON and cannot fail. Such characters occur only in strings;

@@ -22,7 +22,7 @@ pub struct Bom {
 }
 
 impl Bom {
-    /// Its id, which follows from the digests of all capabilities in it.
+    /// Returns its id, which the digests of all its capabilities determine.
     #[must_use]
     pub fn serial_number(&self) -> Uuid {
         self.serial_number

@@ -9,15 +9,15 @@ use crate::template::{Template, VariableReference};
 
 /// The use of a value that may be absent, at one location.
 enum OptionalUse<'t> {
-    /// It is the whole value of an input that the task cannot do without.
+    /// The value is a whole input, which the task requires.
     Needed(&'t VariableReference, &'t InputLocation),
-    /// It stands inside a text, where it would be `null`.
+    /// The value is inside a text, where it would become `null`.
     InText(&'t VariableReference),
-    /// A part of it is read, and there would be none.
+    /// A part of the value is read, but the part would not exist.
     Part(&'t VariableReference),
 }
 
-/// The parameter that `reference` reads, when it may have no value.
+/// Returns the parameter that `reference` reads, if it may have no value.
 fn find_optional_parameter<'c>(
     capability: &'c Capability,
     reference: &VariableReference,

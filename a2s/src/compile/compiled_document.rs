@@ -27,7 +27,7 @@ pub struct Document {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CachedInterface(OnceLock<CapabilityInterface>);
 
-/// It follows from the rest of the document.
+/// Always equal, because the interface follows from the rest of the document.
 impl PartialEq for CachedInterface {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -35,28 +35,28 @@ impl PartialEq for CachedInterface {
 }
 
 impl Document {
-    /// Compiles `source` and demands that its checksum is filled in and right.
+    /// Compiles `source` and requires a present and correct checksum.
     ///
     /// # Errors
-    /// Every error there is, the checksum's among them.
+    /// Returns all errors, including those of the checksum.
     pub fn open(source: &[u8]) -> Result<Self, Vec<Diagnostic>> {
         let compilation = super::compile_with_checksum(source);
         compilation.document.ok_or(compilation.diagnostics)
     }
 
-    /// The content as parsed, `checksum` included.
+    /// Returns the content as parsed, including `checksum`.
     #[must_use]
     pub fn content(&self) -> &Value {
         &self.content
     }
 
-    /// The digest of the content.
+    /// Returns the digest of the content.
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// The checksum that the document states.
+    /// Returns the checksum that the document states.
     #[must_use]
     pub fn declared_checksum(&self) -> DeclaredChecksum {
         self.declared_checksum
@@ -68,7 +68,7 @@ impl Document {
         &self.capability
     }
 
-    /// Remarks that did not stand in the way.
+    /// Returns the warnings, which did not prevent the compilation.
     #[must_use]
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
@@ -101,7 +101,7 @@ impl Document {
 /// The value of the field `checksum`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeclaredChecksum {
-    /// Nothing yet: the field is absent, null or a placeholder.
+    /// The document states no checksum: the field is absent, null or a placeholder.
     Missing,
     /// A digest.
     Given(Digest),

@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::PREFIX;
 use crate::query::pattern_visits;
 
-/// The most that an evaluation may cost, in steps of about a tenth of a microsecond and, where it
-/// makes text, eight bytes.
+/// The maximum cost of an evaluation, in steps. A step is about a tenth of a microsecond or, where the
+/// evaluation creates text, eight bytes.
 const MAX_STEPS: f64 = 2e7;
-/// A visit of a query is worth so many steps.
+/// The cost of one visit of a query, in steps.
 pub(super) const VISIT: f64 = 5.0;
 
 /// The work of a condition for each item of a list.

@@ -68,7 +68,7 @@ pub(super) fn is_about_types(complaint: &Complaint) -> bool {
     )
 }
 
-/// The type of a value with its article.
+/// Returns the type of a value with its article.
 fn kind(value: &cel::Value) -> String {
     let kind = format!("{:?}", value.type_of()).to_lowercase();
     let article = if kind.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };

@@ -10,7 +10,7 @@ use crate::error_code;
 use crate::field_reader::DiagnosticSink;
 use crate::field_reader::{DocumentField, ObjectReader, shorten_for_message};
 
-/// The most examples of a document.
+/// The maximum number of examples of a document.
 const MAX_EXAMPLES: usize = 50;
 
 pub(super) fn decode_examples(

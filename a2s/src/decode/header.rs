@@ -224,7 +224,7 @@ fn decode_pin(
     decode_digest(field, text, "`a2s show` prints", findings)
 }
 
-/// Reads a checksum; `source` says where to get the right one.
+/// Reads a checksum. `source` names the source of the right checksum, for the hint.
 pub(crate) fn decode_digest(
     field: &DocumentField<'_>,
     text: &str,
@@ -241,7 +241,7 @@ pub(crate) fn decode_digest(
         .ok()
 }
 
-/// Reports an item that a list has already, at `first`.
+/// Reports an item that the list already contains, at `first`.
 fn twice(
     item: &DocumentField<'_>,
     first: SourcePosition,
@@ -255,7 +255,7 @@ fn twice(
     findings.diagnostics.push(diagnostic);
 }
 
-/// Reads a semantic version; the published examples write `1.0` for `1.0.0`.
+/// Reads a semantic version. It accepts `1.0` for `1.0.0`, as in the published examples.
 fn decode_semver(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Option<Version> {
     let at = field.node.position;
     let text = match &field.node.kind {
@@ -292,7 +292,7 @@ fn decode_semver(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Op
         .ok()
 }
 
-/// Reads a list of names, each of them once.
+/// Reads a list of names. Reports a name that appears twice.
 fn named_list<T: PartialEq + Display>(
     field: &DocumentField<'_>,
     what: &str,
@@ -313,7 +313,7 @@ fn named_list<T: PartialEq + Display>(
     names.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Reads a string through the constructor of a name.
+/// Reads a string, and checks it with the constructor of a name type.
 pub(super) fn parse_named<T>(
     field: &DocumentField<'_>,
     what: &str,
@@ -348,7 +348,7 @@ fn capitalise(text: &str) -> String {
         .map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
-/// The items of a list that has at least one and at most [`MAX_LIST`].
+/// Returns the items of a list. Reports an empty list, and a list of more than [`MAX_LIST`] items.
 fn bounded_items<'n>(
     field: &DocumentField<'n>,
     what: &str,
@@ -372,7 +372,7 @@ fn bounded_items<'n>(
     items
 }
 
-/// A text that is not empty and not long.
+/// Reads a text, which must be neither empty nor too long.
 pub(super) fn short_text(
     field: &DocumentField<'_>,
     findings: &mut DiagnosticSink,

@@ -51,7 +51,7 @@ pub(super) fn decode_parameters(
     parameters.into_iter().map(|(parameter, _)| parameter).collect()
 }
 
-/// Everything of the parameter `name` but its name.
+/// Reads the fields of the parameter `name`.
 fn decode_parameter(
     name: &str,
     fields: &mut ObjectReader<'_>,

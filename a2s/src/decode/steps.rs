@@ -23,17 +23,17 @@ use crate::task::{Task, TaskFormat};
 use crate::template::{Template, is_name};
 use crate::tree::NodeValue;
 
-/// The most steps of a document.
+/// The maximum number of steps of a document.
 pub(crate) const MAX_STEPS: usize = 200;
-/// The deepest nesting of steps.
+/// The maximum nesting depth of steps.
 const MAX_NESTING: usize = 16;
-/// The most members of a mapping.
+/// The maximum number of members of a mapping.
 const MAX_MAPPING: usize = 200;
 
 /// The decoder of steps, with the shared tasks and the steps read so far.
 pub(super) struct StepDecoder<'n, 'f> {
     tasks: Option<DocumentField<'n>>,
-    /// The shared tasks that were read, by place and format; none for one with errors.
+    /// The shared tasks that were already read, by path and format; `None` for a task with errors.
     shared: BTreeMap<(String, TaskFormat), Option<Arc<Task>>>,
     domains: &'f [Domain],
     findings: &'f mut DiagnosticSink,
@@ -136,7 +136,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         StepBlock::Sequence(steps.map_or_else(Vec::new, |steps| self.decode_steps(&steps, depth)))
     }
 
-    /// A condition block: `condition`, `if_true` (or plain `steps`) and `if_false`.
+    /// Reads a condition block: `condition`, `if_true` (or plain `steps`) and `if_false`.
     fn decode_condition(&mut self, fields: &mut ObjectReader<'n>, depth: usize) -> StepBlock {
         let condition = fields.require("condition", self.findings).and_then(|field| {
             let text = field.string(self.findings)?;
@@ -217,8 +217,8 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         items.iter().filter_map(|item| self.decode_step(item, depth + 1)).collect()
     }
 
-    /// A step. Gives none only when there is nothing to read; what cannot be read of it has a
-    /// substitute.
+    /// Reads a step. Returns `None` only when the item is not a mapping. A part that cannot be read is
+    /// replaced by a placeholder.
     fn decode_step(&mut self, item: &DocumentField<'n>, depth: usize) -> Option<Step> {
         let mut fields = ObjectReader::open(item, "a step", self.findings)?;
         let id = fields.require("id", self.findings);
@@ -409,7 +409,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         }
     }
 
-    /// Templates by name, wherever they will go.
+    /// Reads a mapping from names to templates.
     fn decode_templates(
         &mut self,
         mapping: Option<DocumentField<'n>>,
@@ -423,7 +423,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
             .collect()
     }
 
-    /// The entries of a mapping that is not too large.
+    /// Returns the entries of a mapping. Reports a mapping that is too large.
     fn entries(&mut self, field: &DocumentField<'n>) -> Vec<(&'n str, DocumentField<'n>)> {
         let mut entries = field.entries(self.findings);
         if entries.len() > MAX_MAPPING {

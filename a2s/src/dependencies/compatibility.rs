@@ -16,10 +16,10 @@ use crate::name::CapabilityName;
 use crate::template::Template;
 use crate::tree::member_path;
 
-/// Versions that a message lists.
+/// The maximum number of versions that a message lists.
 const MAX_LISTED: usize = 8;
 
-/// Everything that stands below a version.
+/// All direct and indirect dependencies of a version.
 #[derive(Debug, Clone, Default)]
 struct VersionClosure {
     /// The versions, by the name of the capability.
@@ -32,7 +32,7 @@ struct VersionClosure {
     inputs: BTreeMap<String, DependencyInput>,
 }
 
-/// Every error and warning about the dependencies of `capability`.
+/// Returns every error and warning about the dependencies of `capability`.
 pub(super) fn check(
     dependency_index: &DependencyIndex,
     capability: &Capability,
@@ -219,8 +219,8 @@ impl CompatibilityCheck<'_> {
         });
     }
 
-    /// Warns of each capability that two dependencies lead to in different contents. Each gets the
-    /// one that it means, so that nothing is wrong with a run; but its author may not know.
+    /// Warns of each capability that two dependencies use with different contents. Each dependency gets the
+    /// content that it names, so the run is correct. But the author may not know about the difference.
     fn check_conflicts(&mut self, reaches: &[(&Dependency, &VersionInfo, VersionClosure)]) {
         let mut first = BTreeMap::<CapabilityName, (usize, BTreeMap<Digest, Version>)>::new();
         for (index, (dependency, chosen, reach)) in reaches.iter().enumerate() {
@@ -357,12 +357,12 @@ fn is_set(capability: &Capability, name: &str) -> bool {
     found
 }
 
-/// Names in a message: `a`, `b` and so on.
+/// Formats names for a message: `a`, `b` and so on.
 fn quoted<D: std::fmt::Display>(names: impl IntoIterator<Item = D>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// The newest versions, in words.
+/// Lists the newest versions for a message.
 fn listed(versions: &[VersionInfo]) -> String {
     let mut sorted: Vec<_> = versions.iter().collect();
     sorted.sort_by(|a, b| b.version.cmp(&a.version));

@@ -20,7 +20,7 @@ pub struct DependencyInterface {
     pub formats: BTreeSet<TaskFormat>,
     /// The capabilities that it uses.
     pub dependencies: Vec<Dependency>,
-    /// Its own inputs by name.
+    /// The capability's own inputs, by name.
     pub(super) inputs: BTreeMap<String, DependencyInput>,
     /// Each step that uses a capability, with the inputs of the capability that the step maps or other
     /// steps set. The caller of this capability must supply the other inputs.

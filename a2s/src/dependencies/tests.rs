@@ -114,11 +114,15 @@ fn a_dependency_has_to_be_there_live_in_its_range_and_as_pinned() {
     let mut shelf = shelf([&low]);
     let root = |range: &str, pin| document("Top", "1.0.0", &[("Low", range, pin, json!({}))]);
     check(&shelf, &root("^1.0.0", None), &[]);
-    check(&shelf, &root("^2.0.0", None), &[("A2S062", true, "lies in `^2.0.0`; there are 1.2.0")]);
+    check(
+        &shelf,
+        &root("^2.0.0", None),
+        &[("A2S062", true, "matches `^2.0.0`; published versions: 1.2.0")],
+    );
     let other = Some(Digest::of_bytes(b"other"));
     check(&shelf, &root("^1.0.0", other), &[("A2S063", true, "no version of `Low` has")]);
     let pin = Some(low.digest());
-    check(&shelf, &root("^2.0.0", pin), &[("A2S064", true, "1.2.0 of `Low` lies outside")]);
+    check(&shelf, &root("^2.0.0", pin), &[("A2S064", true, "1.2.0 of `Low` is outside")]);
     yank(&mut shelf, &low);
     check(&shelf, &root("^1.0.0", pin), &[("A2S065", true, "1.2.0 of `Low` was yanked")]);
     let unknown = document("Top", "1.0.0", &[("Other", "^1.0.0", None, json!({}))]);
@@ -138,7 +142,7 @@ fn what_is_missing_further_below_is_reported_too() {
     check(&all, &top, &[]);
     assert_eq!(all.missing_dependencies(&top.capability().dependencies).len(), 1);
     all.add_versions(&CapabilityName::new("Lower").unwrap(), []);
-    check(&all, &top, &[("A2S062", true, "`Middle` 1.0.0 leads to `Lower` in `^1.0.0`")]);
+    check(&all, &top, &[("A2S062", true, "`Middle` 1.0.0 depends on `Lower` in `^1.0.0`")]);
     all.add_document(&document("Lower", "1.0.0", &[]));
     check(&all, &top, &[]);
 }
@@ -160,7 +164,7 @@ fn a_capability_never_uses_itself_and_chains_end() {
     }
     let all = shelf(&chain);
     check(&all, &chain[8], &[]);
-    check(&all, &chain[9], &[("A2S069", true, "stands on 8 capabilities")]);
+    check(&all, &chain[9], &[("A2S069", true, "has a dependency chain of 8 capabilities")]);
     assert_eq!(all.closure(&chain[9].capability().dependencies).len(), 9);
 }
 
@@ -175,7 +179,7 @@ fn hosts_and_permissions_of_what_it_uses_are_declared() {
     check(
         &shelf,
         &document_with("Top", "1.0.0", &uses, &part),
-        &[("A2S067", true, "`else.example`"), ("A2S070", true, "needs `a.read`, which")],
+        &[("A2S067", true, "`else.example`"), ("A2S070", true, "requires `a.read`, which")],
     );
     let all =
         json!({"domains": ["things.example", "else.example"], "permissions": ["b", "a.read"]});
@@ -203,14 +207,14 @@ fn only_known_inputs_with_fitting_values_are_mapped() {
     };
     let error = |part| [("A2S071", true, part)];
     check(json!({"id": "${thing}", "count": "${size}", "unit": "km"}), &[]);
-    check(json!({"id": "x", "cuont": 1}), &error("`Low` 1.0.0 takes no input `cuont`"));
-    check(json!({"id": 1}), &error("`id` takes a string"));
-    check(json!({"id": "x", "unit": "mile"}), &error("takes one of"));
-    check(json!({"id": "x", "count": "${flag}"}), &error("`count` takes a whole number, not"));
-    check(json!({"id": "x", "count": "no ${id}"}), &error("`count` takes a whole number, not"));
-    check(json!({"id": "${maybe}"}), &error("it needs a value, and `maybe` need not have one"));
+    check(json!({"id": "x", "cuont": 1}), &error("`Low` 1.0.0 has no input `cuont`"));
+    check(json!({"id": 1}), &error("`id` accepts a string"));
+    check(json!({"id": "x", "unit": "mile"}), &error("`unit` accepts only"));
+    check(json!({"id": "x", "count": "${flag}"}), &error("`count` accepts a whole number, not"));
+    check(json!({"id": "x", "count": "no ${id}"}), &error("`count` accepts a whole number, not"));
+    check(json!({"id": "${maybe}"}), &error("it requires a value, but `maybe` is optional"));
     check(json!({"id": "x", "unit": "${maybe}"}), &[]);
-    check(json!({"id": {"a": "${thing}"}}), &error("`id` takes a string, not an object"));
+    check(json!({"id": {"a": "${thing}"}}), &error("`id` accepts a string, not an object"));
 }
 
 #[test]
@@ -223,8 +227,11 @@ fn what_is_passed_through_counts_as_an_input() {
     check(&shelf([&low, &middle]), &top, &[]);
     let covers = document("Middle", "1.0.0", &[("Low", "*", None, json!({"place": "${thing}"}))]);
     let all = shelf([&low, &covers]);
-    check(&all, &top, &[("A2S071", true, "`Middle` 1.0.0 takes no input `place`")]);
-    assert_eq!(all.check_dependencies(top.capability())[0].hint.as_deref(), Some("It takes `id`."));
+    check(&all, &top, &[("A2S071", true, "`Middle` 1.0.0 has no input `place`")]);
+    assert_eq!(
+        all.check_dependencies(top.capability())[0].hint.as_deref(),
+        Some("Known inputs are `id`.")
+    );
 }
 
 #[test]
@@ -242,7 +249,7 @@ fn one_capability_with_two_contents_is_reported() {
         document("Top", "1.0.0", &uses)
     };
     check(&all, &uses(&["Left", "Third"]), &[]);
-    let conflict = "`Low` is used in two versions: 1.0.0 by way of `Left`, 2.0.0 by way of `Right`";
+    let conflict = "`Low` is used in two versions: 1.0.0 through `Left`, 2.0.0 through `Right`";
     check(&all, &uses(&["Left", "Right"]), &[("A2S072", false, conflict)]);
     let top = uses(&["Left", "Right"]);
     assert_eq!(all.check_dependencies(top.capability())[0].related.len(), 1);

@@ -5,21 +5,21 @@ use crate::error_code;
 
 /// The most diagnostics of one document, not counting the one that reports the number of further ones.
 pub(crate) const MAX_DIAGNOSTICS: usize = 100;
-/// The most bytes that the diagnostics of one document take as JSON.
+/// The maximum size of the diagnostics of one document as JSON, in bytes.
 const MAX_JSON_BYTES: usize = 200 << 10;
-/// The longest message and the longest hint, in characters.
+/// The maximum length of a message and of a hint, in characters.
 const MAX_MESSAGE_CHARS: usize = 1_000;
-/// The most segments of a path that are shown in full.
+/// The maximum number of segments of a path that are shown in full.
 const MAX_SEGMENTS: usize = 40;
-/// The most characters of one name in a path.
+/// The maximum length of one name in a path, in characters.
 pub(crate) const MAX_NAME_CHARS: usize = 100;
-/// The longest path, in characters.
+/// The maximum length of a path, in characters.
 const MAX_PATH_CHARS: usize = 1_000;
 
-/// The diagnostics of one document: the first of them in full, the others as a number.
+/// The diagnostics of one document: the first ones in full, the others only as a count.
 ///
-/// An error takes the place of a warning when the list is full, so a list without errors means a
-/// document without errors.
+/// When the list is full, an error replaces a warning. So a list without errors means a document without
+/// errors.
 #[derive(Debug, Default)]
 pub(crate) struct DiagnosticList {
     kept: Vec<Diagnostic>,
@@ -47,8 +47,8 @@ impl DiagnosticList {
         }
     }
 
-    /// Counts an error that the list has no room for. Checks call it where the message alone
-    /// costs much, after they asked [`Self::is_full`].
+    /// Counts an error that does not fit into the list. Checks call it when [`Self::is_full`] returns true
+    /// and the message alone is expensive.
     pub(crate) fn count_error(&mut self) {
         self.errors += 1;
         self.dropped_errors += 1;
@@ -59,7 +59,7 @@ impl DiagnosticList {
         self.dropped_errors > 0
     }
 
-    /// The number of errors so far, listed or not.
+    /// Returns the number of errors so far, listed or not.
     pub(crate) fn error_count(&self) -> usize {
         self.errors
     }
@@ -69,12 +69,12 @@ impl DiagnosticList {
         self.kept.is_empty() && self.dropped_errors + self.dropped_warnings == 0
     }
 
-    /// The listed ones.
+    /// Returns the listed diagnostics.
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.kept.iter()
     }
 
-    /// The listed ones, to complete them.
+    /// Returns the listed diagnostics, so that the caller can complete them.
     pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Diagnostic> {
         self.kept.iter_mut()
     }
@@ -105,7 +105,7 @@ impl DiagnosticList {
         self.kept.len() < MAX_DIAGNOSTICS && self.json_bytes + bytes <= MAX_JSON_BYTES
     }
 
-    /// Drops the last warning. Gives whether there was one.
+    /// Drops the last warning. Returns true when there was one.
     fn drop_warning(&mut self) -> bool {
         let last =
             self.kept.iter().rposition(|known| known.severity == DiagnosticSeverity::Warning);
@@ -125,7 +125,7 @@ impl From<Diagnostic> for DiagnosticList {
     }
 }
 
-/// The diagnostic with every text cut to its bound.
+/// Shortens every text of a diagnostic to its maximum length.
 fn bounded(mut diagnostic: Diagnostic) -> Diagnostic {
     cut(&mut diagnostic.message, MAX_MESSAGE_CHARS);
     if let Some(hint) = &mut diagnostic.hint {
@@ -140,7 +140,7 @@ fn bounded(mut diagnostic: Diagnostic) -> Diagnostic {
     diagnostic
 }
 
-/// Cuts `text` to so many characters.
+/// Shortens `text` to `limit` characters.
 fn cut(text: &mut String, limit: usize) {
     if text.len() <= limit {
         return;
@@ -152,7 +152,7 @@ fn cut(text: &mut String, limit: usize) {
     }
 }
 
-/// `path` with its middle left out, when it has too many segments or letters.
+/// Returns `path` without its middle when it has too many segments or characters, otherwise `None`.
 fn cut_path(path: &str) -> Option<String> {
     let starts: Vec<usize> = path.match_indices(['.', '[']).map(|(at, _)| at).collect();
     if starts.len() < MAX_SEGMENTS && path.len() <= MAX_PATH_CHARS {
@@ -173,7 +173,7 @@ fn cut_path(path: &str) -> Option<String> {
     Some(format!("{beginning}…{end}"))
 }
 
-/// The most bytes that the diagnostic takes as JSON.
+/// Returns the maximum size of the diagnostic as JSON, in bytes.
 fn json_bytes(diagnostic: &Diagnostic) -> usize {
     let escaped = |text: &str| {
         text.bytes()

@@ -10,18 +10,19 @@ use crate::template::Template;
 /// The inputs of a task, each value at its location.
 pub type TaskInputs = IndexMap<InputLocation, Template>;
 
-/// A value that a step takes from its answer.
+/// A value that a step reads from its response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputMapping {
     /// The variable and, for a dotted name, the members below it: `notification_ids.sms`.
     pub name: Vec<String>,
     /// The location of the value in the response.
     pub source: OutputSource,
-    /// The value when there is none in the answer; without it, that fails the step (1.1).
+    /// The value when the response does not contain one. Without a default, a missing value fails the step
+    /// (1.1).
     pub default: Option<Value>,
 }
 
-/// The part of an answer that holds a value.
+/// The part of a response that contains a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OutputSource {
     /// The body: for an OpenAPI task its value, for a GraphQL task the whole response, for an MCP task the
@@ -34,13 +35,13 @@ pub enum OutputSource {
 }
 
 impl OutputMapping {
-    /// The name with dots.
+    /// Returns the name with dots.
     #[must_use]
     pub fn dotted(&self) -> String {
         self.name.join(".")
     }
 
-    /// The query that reads the value from the body of the response.
+    /// Returns the query that reads the value from the body of the response.
     #[must_use]
     pub fn query(&self) -> Option<&JsonPathQuery> {
         match &self.source {
@@ -49,14 +50,14 @@ impl OutputMapping {
         }
     }
 
-    /// The variable that it sets, or sets a member of.
+    /// Returns the variable that the output sets, or of which it sets a member.
     #[must_use]
     pub fn variable(&self) -> &str {
         self.name.first().map_or("", String::as_str)
     }
 
-    /// Sets this output in `variables`. Members of a dotted name are made where they are missing;
-    /// a value in their way that is not an object is replaced.
+    /// Sets this output in `variables`. Creates missing members of a dotted name, and replaces a value on
+    /// the path that is not an object.
     pub fn set(&self, variables: &mut serde_json::Map<String, Value>, value: Value) {
         let Some((last, parents)) = self.name.split_last() else { return };
         let mut members = variables;

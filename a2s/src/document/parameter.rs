@@ -11,14 +11,14 @@ pub struct Parameter {
     pub description: Option<String>,
     /// Patterns that extract it from a query: `in *`.
     pub patterns: Vec<String>,
-    /// The type of its values, when the document says it (1.1).
+    /// The type of its values, if the document states it (1.1).
     pub kind: Option<ValueType>,
     /// True when a run needs a value: always, unless the document states `required: false` or gives a
     /// default (1.1).
     pub required: bool,
-    /// The value when none is given (1.1).
+    /// The value when the caller does not provide one (1.1).
     pub default: Option<Value>,
-    /// `enum`: the only values that it takes; empty when there are no such bounds (1.1).
+    /// `enum`: the only accepted values; empty when the document does not restrict them (1.1).
     pub choices: Vec<Value>,
     /// True when its value is kept out of events, logs, guardians and errors (1.1).
     pub secret: bool,
@@ -51,7 +51,7 @@ fn same_value(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// The type that a shared variable or a parameter is declared with.
+/// The declared type of a shared variable or a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueType {
     /// Text.
@@ -69,7 +69,7 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    /// Every type by the name that documents write.
+    /// Every type with its name in documents.
     pub(crate) const NAMES: [(&'static str, Self); 6] = [
         ("string", Self::String),
         ("number", Self::Number),
@@ -79,14 +79,14 @@ impl ValueType {
         ("array", Self::Array),
     ];
 
-    /// The name that documents, and JSON Schema, write.
+    /// Returns the name of the type in documents and in JSON Schema.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         let mut names = Self::NAMES.iter();
         names.find(|(_, kind)| *kind == self).map_or("string", |(name, _)| name)
     }
 
-    /// With its article, for messages.
+    /// Returns the name of the type with its article, for messages.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::String => "a string",
@@ -117,8 +117,8 @@ impl ValueType {
         }
     }
 
-    /// The value of a shared variable before any step has set it: `object` starts as `{}`, others
-    /// as null.
+    /// Returns the value of a shared variable before any step has set it: `object` starts as `{}`, other
+    /// types as null.
     #[must_use]
     pub fn initial(self) -> Value {
         match self {

@@ -14,28 +14,29 @@ use crate::template::Template;
 /// Steps that belong together.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StepBlock {
-    /// One after another.
+    /// Steps that run one after another.
     Sequence(Vec<Step>),
-    /// At the same time: each sees the variables as they were on entry.
+    /// Steps that run at the same time: each step sees the variables as they were at the start of the
+    /// block.
     Parallel {
         /// The steps.
         steps: Vec<Step>,
         /// The number of steps that run at the same time, when the document states it (1.1).
         max_concurrency: Option<usize>,
     },
-    /// One of two sequences.
+    /// A choice between two sequences.
     Condition {
         /// The deciding condition.
         condition: Condition,
-        /// Run when it holds.
+        /// The steps that run when the condition is true.
         if_true: Vec<Step>,
-        /// Run when it does not.
+        /// The steps that run when the condition is false.
         if_false: Vec<Step>,
     },
 }
 
 impl StepBlock {
-    /// The steps directly below, in the order of the document.
+    /// Returns the steps directly below, in the order of the document.
     #[must_use]
     pub fn children(&self) -> Vec<&Step> {
         match self {
@@ -58,7 +59,7 @@ impl StepBlock {
 /// One step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// Unique in the document.
+    /// The id, which is unique in the document.
     pub id: StepId,
     /// The function that it performs.
     pub action: StepAction,
@@ -71,8 +72,8 @@ pub struct Step {
 }
 
 impl Step {
-    /// The steps directly below, in the order of the document: those of its block, then those of
-    /// its `catch`.
+    /// Returns the steps directly below, in the order of the document: the steps of its block, then the
+    /// steps of its `catch`.
     #[must_use]
     pub fn children(&self) -> Vec<&Self> {
         let mut children = match &self.action {

@@ -8,7 +8,7 @@ use crate::template::Template;
 /// The iteration, retries, timeout and error handling of a step (1.1).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StepControl {
-    /// Run it once for each item of a list.
+    /// The list over which the step runs, once for each item.
     pub for_each: Option<ForEach>,
     /// The conditions for sending its request again; only tasks have it.
     pub retry: Option<RetryPolicy>,
@@ -21,11 +21,11 @@ pub struct StepControl {
 /// The list that a step runs over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForEach {
-    /// Gives the list.
+    /// The template that produces the list.
     pub items: Template,
     /// The variable that holds the item.
     pub name: String,
-    /// A longer list fails the step.
+    /// The maximum length of the list; a longer list fails the step.
     pub max_items: usize,
     /// The number of iterations that run at the same time.
     pub max_concurrency: usize,
@@ -39,7 +39,7 @@ pub enum OnError {
     Stop,
     /// The run continues; variables that the step would have set stay as they were.
     Continue,
-    /// Other steps run instead, one after another.
+    /// The steps of `catch` run instead, one after another.
     Catch {
         /// The variable that describes the failure for these steps: `{code, message, step, status}`.
         name: String,
@@ -49,7 +49,7 @@ pub enum OnError {
 }
 
 impl OnError {
-    /// The steps of `catch`.
+    /// Returns the steps of `catch`.
     #[must_use]
     pub fn caught(&self) -> &[Step] {
         match self {
@@ -64,22 +64,22 @@ impl OnError {
 pub struct RetryPolicy {
     /// The most attempts in total.
     pub max_attempts: u32,
-    /// The pause before the second attempt; the executor's own when none is given.
+    /// The pause before the second attempt; `None` means the executor's default.
     pub initial_delay: Option<Duration>,
-    /// The longest pause; the executor's own when none is given.
+    /// The maximum pause; `None` means the executor's default.
     pub max_delay: Option<Duration>,
     /// The growth of the pauses.
     pub backoff: BackoffKind,
-    /// The statuses that are worth another attempt; empty for the executor's own.
+    /// The HTTP statuses after which the executor tries again; empty means the executor's defaults.
     pub on_status: Vec<u16>,
 }
 
 /// The growth of the pauses between attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BackoffKind {
-    /// Each is twice as long as the one before.
+    /// Each pause is twice as long as the pause before.
     #[default]
     Exponential,
-    /// All are the same.
+    /// All pauses have the same length.
     Constant,
 }

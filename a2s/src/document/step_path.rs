@@ -6,7 +6,8 @@ use std::str::FromStr;
 use super::Step;
 use crate::name::{InvalidName, StepId};
 
-/// The most pieces of a way: as many as chains of capabilities and levels of blocks allow.
+/// The maximum number of segments of a path: as many as the limits of capability chains and nested blocks
+/// allow.
 const MAX_PIECES: usize = 200;
 
 /// A path to a step: ids, each after the id of an enclosing step. The events of a run contain full paths,
@@ -14,12 +15,12 @@ const MAX_PIECES: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepPath(Vec<StepPathSegment>);
 
-/// One step of a way.
+/// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepPathSegment {
     /// Its id.
     pub id: StepId,
-    /// One iteration of its `for_each`, counted from 0; none for all of them.
+    /// One iteration of its `for_each`, counted from 0; `None` means all iterations.
     pub iteration: Option<usize>,
 }
 
@@ -36,7 +37,7 @@ impl StepPath {
         text.split('/').map(read_piece).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Its pieces, outermost first; never none.
+    /// Returns the segments, outermost first. There is at least one.
     #[must_use]
     pub fn segments(&self) -> &[StepPathSegment] {
         &self.0
@@ -84,8 +85,8 @@ impl FromStr for StepPath {
 }
 
 impl Step {
-    /// The way from one of `steps` down to the step with an `id`, both included; none when it is
-    /// not there. What other capabilities have inside is not looked into.
+    /// Returns the path from one of `steps` down to the step with this `id`, both included; `None` when
+    /// there is no such step. The search does not enter other capabilities.
     #[must_use]
     pub fn path_to<'s>(steps: &[&'s Self], id: &StepId) -> Option<Vec<&'s Self>> {
         steps.iter().find_map(|step| {

@@ -7,7 +7,7 @@ use crate::diagnostic::{SourcePosition, did_you_mean};
 use crate::error_code;
 use crate::tree::{NodeMember, NodeValue, TreeNode, item_path, member_path};
 
-/// The members of one object.
+/// A reader of the members of one object.
 pub(crate) struct ObjectReader<'n> {
     node: &'n TreeNode,
     members: &'n [NodeMember],
@@ -17,7 +17,7 @@ pub(crate) struct ObjectReader<'n> {
     hints: Vec<(&'static str, &'static str)>,
 }
 
-/// A member that was taken, or an item of a list.
+/// A member that was taken from an object, or an item of a list.
 pub(crate) struct DocumentField<'n> {
     pub(crate) node: &'n TreeNode,
     pub(crate) path: String,
@@ -25,7 +25,7 @@ pub(crate) struct DocumentField<'n> {
     pub(crate) key: SourcePosition,
 }
 
-/// The kinds of value that a field may want.
+/// The types of value that a field may require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpectedType {
     Text,
@@ -36,7 +36,7 @@ pub(crate) enum ExpectedType {
 }
 
 impl<'n> ObjectReader<'n> {
-    /// The members of `field`, which is called `what` ("a step") in messages.
+    /// Opens the members of `field` for reading. Messages call the object `what` ("a step").
     pub(crate) fn open(
         field: &DocumentField<'n>,
         what: &'static str,
@@ -50,7 +50,7 @@ impl<'n> ObjectReader<'n> {
         Some(Self { node: field.node, members, path, what, known: Vec::new(), hints: Vec::new() })
     }
 
-    /// Calls the object `what` in messages from here on.
+    /// Calls the object `what` in later messages.
     pub(crate) fn rename(&mut self, what: &'static str) {
         self.what = what;
     }
@@ -65,7 +65,7 @@ impl<'n> ObjectReader<'n> {
         self.members.iter().any(|member| member.key == key)
     }
 
-    /// The member `key`, when it is there.
+    /// Takes the member `key`, if it exists.
     pub(crate) fn take(&mut self, key: &'static str) -> Option<DocumentField<'n>> {
         self.known.push(key);
         let member = self.members.iter().find(|member| member.key == key)?;
@@ -73,8 +73,8 @@ impl<'n> ObjectReader<'n> {
         Some(DocumentField { node: &member.value, path, key: member.position })
     }
 
-    /// The member `key`, which a2s 1.1 brought: in an older document it is reported, and read all
-    /// the same.
+    /// Takes the member `key`, which a2s 1.1 introduced. Reports it in an older document, but returns it
+    /// anyway.
     pub(crate) fn take_since_1_1(
         &mut self,
         key: &'static str,
@@ -87,7 +87,7 @@ impl<'n> ObjectReader<'n> {
         taken
     }
 
-    /// The member `key`; reports when it is missing.
+    /// Takes the member `key`. Reports when it is missing.
     pub(crate) fn require(
         &mut self,
         key: &'static str,
@@ -114,7 +114,8 @@ impl<'n> ObjectReader<'n> {
         taken
     }
 
-    /// The member under one of two names of the same thing; both at once are refused.
+    /// Takes the member that has one of two names for the same field. Reports an error when both are
+    /// present.
     pub(crate) fn take_either(
         &mut self,
         one: &'static str,
@@ -165,7 +166,7 @@ impl<'n> DocumentField<'n> {
         Self { node, path: String::new(), key: node.position }
     }
 
-    /// The text, when it is a string; reports when it is not.
+    /// Returns the text if the value is a string. Reports any other value.
     pub(crate) fn string(&self, findings: &mut DiagnosticSink) -> Option<&'n str> {
         let text = self.node.as_str();
         if text.is_none() {
@@ -174,8 +175,8 @@ impl<'n> DocumentField<'n> {
         text
     }
 
-    /// The whole number, when it is one within `range`; `what` it is stands in messages. Reports
-    /// when it is not.
+    /// Returns the number if the value is a whole number within `range`. Reports any other value. Messages
+    /// call the number `what`.
     pub(crate) fn integer(
         &self,
         what: &str,
@@ -228,7 +229,7 @@ impl<'n> DocumentField<'n> {
         found
     }
 
-    /// The items, when it is a list; reports when it is not.
+    /// Returns the items if the value is a list. Reports any other value.
     pub(crate) fn items(&self, findings: &mut DiagnosticSink) -> Vec<Self> {
         let NodeValue::Array(items) = &self.node.kind else {
             findings.wrong_type(self, ExpectedType::List, "a list is required here");
@@ -242,7 +243,7 @@ impl<'n> DocumentField<'n> {
         items.iter().enumerate().map(item).collect()
     }
 
-    /// The members with their keys, when it is a mapping; reports when it is not.
+    /// Returns the members with their keys if the value is a mapping. Reports any other value.
     pub(crate) fn entries(&self, findings: &mut DiagnosticSink) -> Vec<(&'n str, Self)> {
         let Some(members) = self.node.members() else {
             findings.wrong_type(self, ExpectedType::Mapping, "a mapping is required here");

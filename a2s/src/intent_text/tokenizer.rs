@@ -2,15 +2,15 @@
 
 use super::MAX_WORDS;
 
-/// A piece of a sentence.
+/// A token of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextToken<'s> {
     /// Its start and end, in bytes of the sentence.
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// The piece as it is written.
+    /// The token as written.
     pub(crate) text: &'s str,
-    /// The same in lower case, with `'` for every apostrophe.
+    /// The token in lower case, with `'` for every apostrophe.
     pub(crate) norm: String,
     pub(crate) kind: TokenKind,
 }
@@ -20,7 +20,7 @@ pub(crate) struct TextToken<'s> {
 pub(crate) enum TokenKind {
     /// A word, a number, an address.
     Word,
-    /// A quoted text: where its inside begins and ends.
+    /// A quoted text, with the start and the end of its content.
     Quote(usize, usize),
     /// Punctuation, or the end of a line.
     Break(char),
@@ -43,7 +43,7 @@ const SHORTENED: [&str; 9] = ["what", "who", "where", "how", "when", "that", "th
 /// Words that are written with a full stop.
 const ABBREVIATIONS: [&str; 14] =
     ["st", "mt", "ft", "dr", "mr", "mrs", "ms", "jr", "sr", "prof", "vs", "no", "sta", "ste"];
-/// The quotation marks, each with those that close it.
+/// The opening quotation marks, each with its closing marks.
 const QUOTES: [(char, &[char]); 12] = [
     ('"', &['"']),
     ('\'', &['\'']),
@@ -59,8 +59,8 @@ const QUOTES: [(char, &[char]); 12] = [
     ('『', &['』']),
 ];
 
-/// Reads a sentence. `is_name` says of a text before a colon whether it names something, so that
-/// `city:Paris` is a name and its value, while `https://…` and `10:30` are words.
+/// Splits a sentence into tokens. `is_name` returns true when a text before a colon is a name: `city:Paris`
+/// is a name and its value, but `https://…` and `10:30` are words.
 pub(crate) fn tokenize<'s>(
     sentence: &'s str,
     is_name: &dyn Fn(&str) -> bool,
@@ -85,7 +85,7 @@ impl<'s> TextTokenizer<'s> {
         &self.sentence[self.at..]
     }
 
-    /// Goes to the next piece, when there is one; a line end is a piece itself.
+    /// Skips white space, and adds a line end as a token. Returns true when another token follows.
     fn skip_space(&mut self) -> bool {
         let rest = self.rest();
         let space = &rest[..rest.len() - rest.trim_start().len()];
@@ -127,7 +127,7 @@ impl<'s> TextTokenizer<'s> {
         }
     }
 
-    /// Adds a word; `what's` is two.
+    /// Adds a word. A contraction such as `what's` becomes two words.
     fn push_word(&mut self, end: usize) {
         let text = &self.sentence[self.at..end];
         if text.is_empty() {
@@ -147,7 +147,7 @@ impl<'s> TextTokenizer<'s> {
         }
     }
 
-    /// Reads a quoted text, when one begins here and ends somewhere.
+    /// Reads a quoted text if one starts here and ends later. Returns true when it did.
     fn read_quote(&mut self) -> bool {
         let rest = self.rest();
         let mut letters = rest.chars();
@@ -207,7 +207,7 @@ fn until_assignment<'c>(chunk: &'c str, is_name: &dyn Fn(&str) -> bool) -> &'c s
     }
 }
 
-/// A chunk without the punctuation at its end, which `rest` of the sentence follows.
+/// Returns a chunk without the punctuation at its end. `rest` is the text of the sentence after the chunk.
 fn without_punctuation<'c>(chunk: &'c str, rest: &str) -> &'c str {
     let mut word = chunk;
     while let Some(last) = word.chars().next_back() {

@@ -7,7 +7,8 @@ use super::sent::kinds_of;
 use crate::document::ValueType;
 use crate::types::JsonTypes;
 
-/// Takes the definitions out of a schema, which others share at the top of a whole.
+/// Removes the definitions from a schema and returns them, so that several schemas can share them in one
+/// document.
 pub(super) fn take_definitions(schema: &mut Value) -> Map<String, Value> {
     match schema.as_object_mut().and_then(|members| members.shift_remove("$defs")) {
         Some(Value::Object(definitions)) => definitions,
@@ -91,7 +92,7 @@ fn have_no_value(schemas: &[Value]) -> bool {
     !rest.is_empty() && !first.iter().any(|value| rest.iter().all(|list| list.contains(value)))
 }
 
-/// The schema of a use, held to the declared type of a parameter as well.
+/// Restricts the schema of a use to the declared type of a parameter.
 pub(super) fn declare(schema: &mut Value, declared: ValueType) {
     let Value::Object(members) = schema else { return };
     let kinds = kinds_of(members).and(JsonTypes::from(declared));
@@ -111,7 +112,7 @@ pub(super) fn declare(schema: &mut Value, declared: ValueType) {
     }
 }
 
-/// The rules of a text that is read as a value of another type.
+/// Returns the keywords for a text that is read as a value of another type.
 fn as_text(wanted: JsonTypes) -> Map<String, Value> {
     let (key, rule) = match wanted {
         JsonTypes::INTEGER => ("pattern", json!("^(0|-?[1-9][0-9]*)$")),

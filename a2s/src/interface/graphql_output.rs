@@ -7,8 +7,8 @@ use crate::document::{OutputSource, StepAction};
 use crate::task::Task;
 use crate::types::TypeEnv;
 
-/// The schema of a variable that one GraphQL step sets from its response; none where the task has
-/// no `schema`, or the output is not simply a place in the data.
+/// Returns the schema of a variable that one GraphQL step sets from its response; `None` when the task does
+/// not have a `schema`, or the output is not a simple path in the data.
 pub(super) fn declared_output(names: &TypeEnv<'_>, variable: &str) -> Option<Value> {
     let (step, output) = names.only_output(variable)?;
     let StepAction::Task { task, .. } = &step.action else { return None };

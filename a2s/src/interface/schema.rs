@@ -17,43 +17,43 @@ use crate::types::{InferredType, JsonTypes, MemberPresence, ObjectType, SchemaRe
 
 /// The depth to which schemas are written out.
 const MAX_DEPTH: usize = 8;
-/// The most schemas of one input or output.
+/// The maximum number of schemas of one input or output.
 const MAX_SCHEMAS: usize = 100;
-/// The most schemas of all inputs, or all outputs.
+/// The maximum number of schemas of all outputs.
 const MAX_TOTAL: usize = 2_000;
-/// The most schemas of all inputs.
+/// The maximum number of schemas of all inputs.
 const MAX_SENT: usize = 20_000;
 /// The deepest nesting of input schemas, not following `$defs`.
 const MAX_SENT_DEPTH: usize = 100;
 /// The most schemas that are examined for unsent or unchecked parts.
 const MAX_LOOKS: usize = 200_000;
-/// The most members of an object, and values of an enumeration, that are received.
+/// The maximum number of members of an object, and of values of an enumeration, in a response.
 pub(super) const MAX_VALUES: usize = 100;
 
 /// The direction of a value: members that are only for the other direction are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SchemaDirection {
-    /// To a service.
+    /// The value goes to a service.
     In,
-    /// From a service.
+    /// The value comes from a service.
     Out,
 }
 
-/// Writes the schemas of one interface.
+/// The writer of the schemas of one interface.
 pub(super) struct SchemaWriter<'s> {
-    /// The schemas that may still be written.
+    /// The number of schemas that may still be written.
     total: usize,
     /// The schemas that may still be written for the current input or output. An input that needs more has
     /// `$defs`.
     schemas_left: usize,
     lookups_left: usize,
     direction: SchemaDirection,
-    /// The targets of `$ref`s that are being written in place, by their addresses.
+    /// The addresses of the `$ref` targets that are being written in place.
     open: Vec<usize>,
     /// The names of definitions, by the address of the defined schema and by its unsent properties.
     definitions: BTreeMap<(usize, HiddenNames), String>,
     used_names: BTreeSet<String>,
-    /// Definitions that the current input refers to.
+    /// The definitions that the current input references and that are not yet written.
     waiting: Vec<(String, SchemaRef<'s>, HiddenNames)>,
 }
 
@@ -71,7 +71,7 @@ impl<'s> SchemaWriter<'s> {
         }
     }
 
-    /// The schema of a type, which is that of an input or output.
+    /// Writes the schema of the type of an input or output.
     pub(super) fn write(&mut self, kind: &InferredType<'s>) -> Value {
         self.schemas_left = MAX_SCHEMAS.min(self.total);
         let mut schema = self.write_type(kind, 0);
@@ -95,7 +95,7 @@ impl<'s> SchemaWriter<'s> {
         schema
     }
 
-    /// Takes the room for a schema at `depth`, when there is any.
+    /// Reserves one schema at `depth`. Returns true when the limits allow it.
     fn reserve_schema(&mut self, depth: usize) -> bool {
         let room = match self.direction {
             SchemaDirection::In => depth <= MAX_SENT_DEPTH && self.total > 0,
@@ -176,8 +176,8 @@ impl<'s> SchemaWriter<'s> {
         schema
     }
 
-    /// A schema of a specification; `around` are the names of properties that are not sent and
-    /// stand in another part of the same whole.
+    /// Writes a schema of a specification. `around` contains the names of properties that are not sent and
+    /// that another part of the same combined schema describes.
     fn write_part(&mut self, part: SchemaRef<'s>, around: &HiddenNames, depth: usize) -> Value {
         if !self.reserve_schema(depth) {
             return json!({});
@@ -259,7 +259,7 @@ impl<'s> SchemaWriter<'s> {
         name
     }
 
-    /// The keywords that hold schemas.
+    /// Writes the keywords that contain schemas.
     fn write_below(
         &mut self,
         part: SchemaRef<'s>,
@@ -333,7 +333,7 @@ impl<'s> SchemaWriter<'s> {
         }
     }
 
-    /// The keywords that make one part of a value depend on another.
+    /// Writes the keywords that make one part of a value depend on another.
     fn write_conditions(
         &mut self,
         part: SchemaRef<'s>,
@@ -385,14 +385,14 @@ impl<'s> SchemaWriter<'s> {
     }
 }
 
-/// The names that are missed where they are absent, in order.
+/// Returns at most `most` of the required names, sorted and without the names in `left_out`.
 fn required(names: Option<&Value>, left_out: &HiddenNames, most: usize) -> Option<Value> {
     let names = names?.as_array()?.iter().filter_map(Value::as_str).take(most);
     let names: BTreeSet<&str> = names.filter(|name| !left_out.contains(*name)).collect();
     (!names.is_empty()).then(|| json!(names))
 }
 
-/// A schema of what fits all of several.
+/// Returns a schema for values that fit all of several schemas.
 fn all_of(mut schemas: Vec<Value>) -> Value {
     schemas.retain(|schema| *schema != json!({}));
     match schemas.len() {
@@ -402,7 +402,7 @@ fn all_of(mut schemas: Vec<Value>) -> Value {
     }
 }
 
-/// A schema of what fits one of several.
+/// Returns a schema for values that fit one of several schemas.
 fn any_of(schemas: Vec<Value>) -> Value {
     let mut kept: Vec<Value> = Vec::new();
     // What says nothing but a type is one list of types.
@@ -432,7 +432,7 @@ fn any_of(schemas: Vec<Value>) -> Value {
     }
 }
 
-/// A schema that allows null, too.
+/// Returns a schema that also allows null.
 fn or_null(schema: Value) -> Value {
     const OTHERS: [&str; 6] = ["enum", "const", "allOf", "anyOf", "oneOf", "not"];
     let plain = OTHERS.iter().all(|key| schema.get(key).is_none());

@@ -10,14 +10,14 @@ use crate::types::SchemaRef;
 const MAX_HOPS: usize = 16;
 /// The depth to which alternatives are examined.
 const MAX_DEPTH: usize = 100;
-/// The formats that leave no doubt: the executor checks these and no others.
+/// The formats with a clear meaning: the executor checks these and no others.
 const FORMATS: [&str; 5] = ["date", "date-time", "ipv4", "ipv6", "uuid"];
 
 /// Names of properties that are not sent.
 pub(super) type HiddenNames = BTreeSet<String>;
 
-/// Adds the `readOnly` properties of a schema, of its parts and of its alternatives. Parts of one
-/// whole share them: one may require what another describes.
+/// Adds the `readOnly` properties of a schema, of its parts and of its alternatives. The parts of one
+/// combined schema share these properties: one part may require a property that another part describes.
 pub(super) fn collect_read_only(
     part: SchemaRef<'_>,
     names: &mut HiddenNames,

@@ -5,18 +5,19 @@ use serde_json::{Map, Value, json};
 use super::schema::{MAX_VALUES, SchemaDirection};
 use crate::types::JsonTypes;
 
-/// The longest description, in characters.
+/// The maximum length of a description, in characters.
 const MAX_TEXT: usize = 300;
-/// The most values inside an example or a default.
+/// The maximum number of values inside an example or a default.
 const MAX_EXAMPLE: usize = 20;
-/// The longest pattern of a value that is sent, in bytes.
+/// The maximum length of the pattern of a value that is sent, in bytes.
 const MAX_PATTERN: usize = 10_000;
-/// The most values of an enumeration of a value that is sent.
+/// The maximum number of values in the enumeration of a value that is sent.
 const MAX_CHOICES: usize = 5_000;
-/// With more values, an enumeration is shown without looking for those that mean the same.
+/// The maximum number of values of an enumeration for which other values with the same meaning are
+/// searched. A longer enumeration is shown without this search.
 const MAX_COMPARED: usize = 500;
 
-/// Keywords that stay as they are, and the kind of value that each has.
+/// The keywords that are copied unchanged, and the type of each keyword's value.
 const PLAIN: [(&str, JsonTypes); 21] = [
     ("title", JsonTypes::STRING),
     ("description", JsonTypes::STRING),
@@ -45,8 +46,8 @@ const PLAIN: [(&str, JsonTypes); 21] = [
 pub(super) const ANNOTATIONS: [&str; 7] =
     ["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
 
-/// The keywords of a schema that hold no schemas. A value that is sent has to fit them as the
-/// executor reads them; of a response they may say less.
+/// Writes the keywords of a schema that do not contain schemas. A value that is sent must fit these
+/// keywords, as the executor reads them. For a response, they may be less strict.
 pub(super) fn write_keywords(
     members: &Map<String, Value>,
     direction: SchemaDirection,
@@ -134,7 +135,7 @@ fn reread(value: &Value) -> Option<Value> {
     }
 }
 
-/// The kinds that `type` names, unless one of its words is no type.
+/// Returns the types that the keyword `type` names; `None` when one of its words is not a type.
 fn named_kinds(members: &Map<String, Value>) -> Option<JsonTypes> {
     let names: Vec<&str> = match members.get("type") {
         Some(Value::String(name)) => vec![name],
@@ -147,7 +148,7 @@ fn named_kinds(members: &Map<String, Value>) -> Option<JsonTypes> {
     Some(kinds.into_iter().fold(JsonTypes::NONE, JsonTypes::or))
 }
 
-/// The kinds of `type` and the values of `enum`, both with null where `nullable` says so.
+/// Returns the types of `type` and the values of `enum`, both with null when `nullable` is true.
 fn types(members: &Map<String, Value>) -> (Option<JsonTypes>, Option<Vec<Value>>) {
     let nullable = members.get("nullable") == Some(&json!(true));
     let kinds = named_kinds(members);
@@ -168,7 +169,7 @@ fn types(members: &Map<String, Value>) -> (Option<JsonTypes>, Option<Vec<Value>>
     (kinds, fit.then_some(choices))
 }
 
-/// The value of a keyword, when it is as it should be.
+/// Returns the value of a keyword, if the value is valid.
 fn plain(key: &str, kind: JsonTypes, value: &Value, direction: SchemaDirection) -> Option<Value> {
     let longest_pattern = if direction == SchemaDirection::In { MAX_PATTERN } else { MAX_TEXT };
     match value {

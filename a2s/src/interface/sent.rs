@@ -8,11 +8,11 @@ use super::schema_keywords::write_kinds;
 use crate::task::{BodyField, BodyFormat, FieldType, MediaType, RequestBody};
 use crate::types::JsonTypes;
 
-/// The form of Base64.
+/// The pattern of Base64 text.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
 
-/// The schema of a value that has to be sent. Null is not sent, and neither is a list or an object
-/// without members where they are written as text (`is_text`).
+/// Restricts a schema to values that are sent. Null is not sent. Where values are written as text
+/// (`is_text`), a list or an object without members is not sent either.
 pub(super) fn require_value(schema: &mut Value, is_text: bool) {
     let Some(members) = schema.as_object_mut() else { return };
     if let Some(Value::Array(_)) = members.get("type")
@@ -46,7 +46,7 @@ pub(super) fn require_value(schema: &mut Value, is_text: bool) {
     }
 }
 
-/// The kinds that the `type` of a written schema names; all of them without one.
+/// Returns the types that the keyword `type` of a written schema names; all types without the keyword.
 pub(super) fn kinds_of(members: &Map<String, Value>) -> JsonTypes {
     let named =
         |name: &Value| name.as_str().and_then(JsonTypes::from_name).unwrap_or(JsonTypes::ANY);
@@ -57,7 +57,7 @@ pub(super) fn kinds_of(members: &Map<String, Value>) -> JsonTypes {
     }
 }
 
-/// The members that a written schema requires, in all parts of its `allOf`.
+/// Returns the members that a written schema requires, in all parts of its `allOf`.
 pub(super) fn required_names(schema: &Value) -> BTreeSet<&str> {
     let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten();
     let own = schema.get("required").and_then(Value::as_array).into_iter().flatten();
@@ -68,7 +68,7 @@ pub(super) fn required_names(schema: &Value) -> BTreeSet<&str> {
     })
 }
 
-/// The schema of a field of a form or multipart body, from that of its value.
+/// Returns the schema of a field of a form or multipart body, from the schema of its value.
 pub(super) fn field_schema(
     mut schema: Value,
     format: BodyFormat,
@@ -94,7 +94,7 @@ pub(super) fn field_schema(
     }
 }
 
-/// The schema of a whole form or multipart body.
+/// Returns the schema of a complete form or multipart body.
 pub(super) fn form_schema(mut schema: Value, body: &RequestBody) -> Value {
     let names: BTreeSet<String> = required_names(&schema).into_iter().map(str::to_owned).collect();
     adapt_fields(&mut schema, body, &names);

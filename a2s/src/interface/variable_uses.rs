@@ -16,10 +16,10 @@ use crate::task::{
 use crate::template::Template;
 use crate::types::{InferredType, SchemaContext, TypeEnv, variable_schema};
 
-/// The most uses of one name that are compared.
+/// The maximum number of uses of one name that are compared.
 const MAX_USES: usize = 20;
 
-/// The schemas of the places where each variable ends up as a whole.
+/// The schemas of the locations to which each variable is sent as a complete value.
 pub(super) struct VariableUses<'u, 'n> {
     names: &'u TypeEnv<'n>,
     writer: SchemaWriter<'n>,
@@ -182,7 +182,7 @@ impl<'u, 'n> VariableUses<'u, 'n> {
         schema
     }
 
-    /// Gathers the uses inside a body or an argument, or a part of it that takes values of this
+    /// Gathers the uses inside a body or an argument, or inside a part of it that accepts values of this
     /// type.
     fn gather_below(&mut self, template: &'n Template, takes: &InferredType<'n>) {
         if takes.is_unknown() {
@@ -228,8 +228,8 @@ fn whole(template: &Template) -> Option<&str> {
     }
 }
 
-/// Shows a list alone where a service takes one of its items for it, too (GraphQL, "Input
-/// Coercion" of lists).
+/// Shows only the list where a service also accepts one item in place of a list (GraphQL, "Input Coercion"
+/// of lists).
 fn prefer_lists(schema: &mut Value) {
     if let Some([list, alone]) = schema.get("anyOf").and_then(Value::as_array).map(Vec::as_slice)
         && list.get("items").is_some_and(|items| items == alone || is_or_null(items, alone))

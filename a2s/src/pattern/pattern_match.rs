@@ -8,12 +8,12 @@ use crate::name::split_name;
 
 /// The most patterns of all inputs, and the most inputs with names, that are searched for.
 const MAX_PATTERNS: usize = 1_000;
-/// Places that are looked at, the first ones of a sentence.
+/// The maximum number of matches that are examined, from the start of the sentence.
 const MAX_MATCHES: usize = 4_000;
-/// Words of a pattern, on either side of its `*`.
+/// The maximum number of words of a pattern, on each side of its `*`.
 const MAX_PATTERN_WORDS: usize = 16;
 
-/// A place where a pattern is met, or the name of an input before a colon.
+/// A position in a sentence that matches a pattern, or where the name of an input comes before a colon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PatternMatch {
     /// The index of the input.
@@ -39,7 +39,7 @@ pub(super) enum CueWord {
     Speech,
     /// A preposition: `in *`.
     Preposition,
-    /// Any other word, or none.
+    /// Any other word, or no word.
     Other,
 }
 
@@ -82,7 +82,7 @@ struct WordPattern {
     after: Vec<usize>,
 }
 
-/// Numbers for the words of patterns, so that comparing is cheap.
+/// The numbers of the words in patterns. Numbers are cheap to compare.
 #[derive(Default)]
 struct WordInterner(BTreeMap<String, usize>);
 
@@ -111,7 +111,7 @@ impl WordInterner {
     }
 }
 
-/// Every place where a pattern of these inputs, or the name of one, is met.
+/// Finds every position that matches a pattern of these inputs, or the name of one of them.
 pub(super) fn find_matches(
     words: &[TextToken<'_>],
     begins: &[bool],
@@ -200,8 +200,8 @@ pub(super) fn find_matches(
     keep_longest(matches)
 }
 
-/// Of patterns of several inputs that end at the same word the longest one means it: `ministry of
-/// *` before `of *`.
+/// Keeps the longest match when patterns of several inputs end at the same word: `of *` loses against
+/// `ministry of *`.
 fn keep_longest(mut matches: Vec<PatternMatch>) -> Vec<PatternMatch> {
     let mut longest: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for pattern_match in &matches {
@@ -253,7 +253,7 @@ fn read_patterns(fields: &[InputField], book: &mut WordInterner) -> Vec<WordPatt
     patterns
 }
 
-/// The words of a part of a pattern, as those of a sentence are read.
+/// Splits a part of a pattern into words, in the same way as a sentence.
 fn words_of(text: &str) -> Vec<String> {
     let words = crate::intent_text::tokenize(text, &|_| false);
     words.into_iter().filter(|word| word.kind == TokenKind::Word).map(|word| word.norm).collect()
@@ -263,7 +263,7 @@ fn takes_list(field: Option<&InputField>) -> bool {
     field.is_some_and(|field| super::value_parser::takes_list(&field.schema))
 }
 
-/// A colon and an opening bracket may stand before a value.
+/// Skips a colon and an opening bracket before a value.
 fn skip_opening(words: &[TextToken<'_>], mut at: usize) -> usize {
     while words
         .get(at)

@@ -10,13 +10,13 @@ use crate::types::JsonTypes;
 
 /// The most words that may be dropped from the end of a name to make it fit.
 const MOST_SHORTER: usize = 8;
-/// Words that one choice of an enumeration may have.
+/// The maximum number of words in one choice of an enumeration.
 const MOST_CHOICE_WORDS: usize = 5;
 /// The depth to which alternatives of a schema are followed.
 const MAX_DEPTH: usize = 4;
-/// The most that a `pattern` of a schema may take when it is compiled, in bytes.
+/// The maximum size of a compiled `pattern` of a schema, in bytes.
 const MAX_REGEX: usize = 1 << 18;
-/// Beyond these, integers are not exact in JSON.
+/// The limit up to which integers are exact in JSON.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 const NUMBERS: [&str; 13] = [
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
@@ -44,7 +44,8 @@ pub(super) fn has_choices(schema: &Value) -> bool {
     schema.get("enum").is_some() || schema.get("const").is_some()
 }
 
-/// The words of a phrase that mean a value, and the value; the whole phrase when there is none.
+/// Returns the words of a phrase that mean a value, and the value. Without a value, it returns the whole
+/// phrase.
 pub(super) fn convert<'s>(
     sentence: &'s str,
     words: &[TextToken<'s>],
@@ -70,7 +71,7 @@ pub(super) fn convert<'s>(
     }
 }
 
-/// A text that is a value as a whole.
+/// Converts a complete text to a value.
 fn of_text(text: &str, schema: &Value) -> Option<Value> {
     let kinds = JsonTypes::from_schema(schema);
     if let Some(choice) = choose(text, schema) {
@@ -90,7 +91,8 @@ fn of_text(text: &str, schema: &Value) -> Option<Value> {
     ways.iter().find_map(|way| way().filter(|value| fits(value, schema, 0)))
 }
 
-/// The words that are a value: all of them where any text is one, else the first ones that fit.
+/// Finds the words that are a value: all of them where any text is a value, otherwise the first ones that
+/// fit.
 fn of_words<'s>(
     sentence: &'s str,
     own: &[TextToken<'s>],
@@ -138,7 +140,7 @@ fn of_words<'s>(
     })
 }
 
-/// Items with commas or `and` between them.
+/// Reads a list of items with commas or `and` between them.
 fn list_of(sentence: &str, own: &[TextToken<'_>], schema: &Value) -> Option<Value> {
     let any = json!({});
     let item_schema = schema.get("items").unwrap_or(&any);
@@ -173,7 +175,7 @@ fn list_of(sentence: &str, own: &[TextToken<'_>], schema: &Value) -> Option<Valu
     (list != json!([]) && fits(&list, schema, 0)).then_some(list)
 }
 
-/// The choice that a text names, in any case and with or without separators.
+/// Returns the choice that a text names, in upper or lower case and with or without separators.
 fn choose(text: &str, schema: &Value) -> Option<Value> {
     let only;
     let choices = match (schema.get("enum"), schema.get("const")) {
@@ -197,7 +199,7 @@ fn choose(text: &str, schema: &Value) -> Option<Value> {
     (!bare(text).is_empty()).then(|| named.clone())
 }
 
-/// The number that a word is: `5`, `-2.5`, `1,000`, `48.85°`, `three`.
+/// Returns the number that a word represents: `5`, `-2.5`, `1,000`, `48.85°`, `three`.
 pub(super) fn number_of(word: &str) -> Option<Value> {
     if let Some(number) = NUMBERS.iter().position(|name| *name == word) {
         return Some(json!(number));

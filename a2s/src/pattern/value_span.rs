@@ -7,7 +7,7 @@ use super::pattern_match::{CueWord, PatternMatch};
 use super::value_parser::{has_choices, takes_list, takes_text_only};
 use crate::intent_text::{TextToken, TokenKind};
 
-/// Words that mean a value, or only point at one.
+/// The words that mean a value, or that only refer to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ValueSpan {
     /// The index of the first word, and the index after the last one.
@@ -154,12 +154,12 @@ const POSSESSIVES: [&str; 6] = ["its", "their", "his", "my", "our", "your"];
 const DETERMINERS: [&str; 13] = [
     "the", "a", "an", "this", "that", "these", "those", "some", "any", "every", "each", "her", "no",
 ];
-/// The verbs without which a few words are no text of their own.
+/// Verbs that make a few words a text of their own.
 const VERBS: [&str; 15] = [
     "is", "are", "was", "were", "will", "has", "have", "can", "isn't", "aren't", "needs", "need",
     "works", "rocks", "rules",
 ];
-/// Times that a name may be followed by.
+/// Expressions of time that may follow a name.
 const TIMES: [&str; 48] = [
     "now",
     "today",
@@ -217,7 +217,7 @@ const BEFORE_TIME: [&str; 13] = [
 ];
 
 impl ValueSpan {
-    /// The words of the value that a sight may be of, if any are left.
+    /// Returns the words of the value that a match may contain, if any words are left.
     pub(super) fn from_match(
         words: &[TextToken<'_>],
         pattern_match: &PatternMatch,
@@ -281,7 +281,7 @@ impl ValueSpan {
         self.quoted
     }
 
-    /// Its words.
+    /// Returns the words of the span.
     pub(super) fn of_words<'w, 's>(&self, words: &'w [TextToken<'s>]) -> &'w [TextToken<'s>] {
         words.get(self.words.0..self.words.1).unwrap_or_default()
     }
@@ -366,7 +366,7 @@ impl ValueSpan {
         self.refers_back = is_thing || is_parenthetical;
     }
 
-    /// `topic is garden`, `song called Garden`.
+    /// Removes the verb before the value: `topic is garden`, `song called Garden`.
     fn cut_copula(&mut self, words: &[TextToken<'_>]) {
         let own = self.of_words(words);
         let is_copula = own.first().is_some_and(|word| {
@@ -378,7 +378,8 @@ impl ValueSpan {
     }
 }
 
-/// `The build failed` says something.
+/// Returns true when a word looks like a verb in the past tense, so that the words are a statement: `The
+/// build failed`.
 fn is_past(word: &TextToken<'_>) -> bool {
     word.norm.len() > 4 && word.norm.ends_with("ed")
 }

@@ -9,10 +9,10 @@ use jsonpath_rust::parser::model::{
 
 use super::query_cost::parts;
 
-/// Rewrites a query so that it gives what RFC 9535 says.
+/// Rewrites a query so that it returns the values that RFC 9535 requires.
 ///
 /// # Errors
-/// What cannot be evaluated, in words.
+/// Returns a description of the part that cannot be evaluated.
 pub(super) fn adapt_query(query: &mut JpQuery) -> Result<(), String> {
     query.segments.iter_mut().try_for_each(adapt_segment)
 }
@@ -120,8 +120,8 @@ fn counted(side: &Comparable) -> Option<&Test> {
     }
 }
 
-/// `count(@.x) < 2` as `@.x && count(@.x) < 2 || !@.x && 0 < 2`: `count` of nothing is 0 in
-/// RFC 9535, and no number in `jsonpath-rust`.
+/// Rewrites `count(@.x) < 2` as `@.x && count(@.x) < 2 || !@.x && 0 < 2`. The `count` of nothing is 0 in
+/// RFC 9535, but it is not a number in `jsonpath-rust`.
 fn with_empty_counts(comparison: &Comparison) -> Filter {
     let mut cases = vec![(Vec::new(), comparison.clone())];
     for side in [0, 1] {

@@ -11,13 +11,13 @@ use jsonpath_rust::parser::model::{
 };
 use serde_json::Value;
 
-/// The most values that a query may visit; a visit takes about half a microsecond.
+/// The maximum number of values that a query may visit. A visit takes about half a microsecond.
 const MAX_VISITS: f64 = 1e7;
-/// Comparing a value with another, in visits.
+/// The cost of a comparison of two values, in visits.
 const COMPARED: f64 = 0.1;
-/// So many bytes of text are read in the time of a visit.
+/// The number of bytes of text that are read in the time of one visit.
 const TEXT: f64 = 250.0;
-/// The most text in the paths of the values that a query may select, in bytes.
+/// The maximum size of the paths of the values that a query may select, in bytes.
 const MAX_PATHS: f64 = 128e6;
 /// The cost of a pattern, which is compiled again for each value. In visits: the base cost of any pattern,
 /// the cost of each byte and of each character class, and the maximum, which a pattern from the response
@@ -27,8 +27,8 @@ const PATTERN_BYTE: f64 = 8.0;
 const PATTERN_CLASS: f64 = 400.0;
 const MAX_PATTERN: f64 = 50_000.0;
 
-/// A pattern is run over each byte of a text with each of its states at the worst; one of these
-/// in visits.
+/// The cost of one state of a pattern for one byte of text, in visits. In the worst case, each state of a
+/// pattern is checked for each byte of a text.
 const STATE_BYTE: f64 = 0.03;
 
 /// The size of a response.
@@ -38,9 +38,9 @@ pub(super) struct ResponseSize {
     levels: Vec<f64>,
     /// The total number of values.
     values: f64,
-    /// The text of the paths to all of them, in bytes.
+    /// The size of the paths to all values, in bytes.
     paths: f64,
-    /// The text in all strings, in bytes.
+    /// The size of the text in all strings, in bytes.
     text: f64,
 }
 
@@ -91,12 +91,13 @@ pub(super) fn is_too_costly_over(query: &JpQuery, answer: &ResponseSize) -> bool
     visits > MAX_VISITS || times * answer.paths > MAX_PATHS
 }
 
-/// The most values that a query visits in an answer of this size.
+/// Returns the maximum number of values that a query visits in a response of this size.
 pub(super) fn visits_over(query: &JpQuery, answer: &ResponseSize) -> f64 {
     query_visits(query, answer).0
 }
 
-/// The most values that a query visits in an answer, and how often it may select the same one.
+/// Returns the maximum number of values that a query visits in a response, and the maximum number of times
+/// that it selects the same value.
 fn query_visits(query: &JpQuery, answer: &ResponseSize) -> (f64, f64) {
     let (mut visits, mut steps) = (1.0, SelectionState::default());
     // The depth of the values that it has come to, while that is one.
@@ -159,9 +160,9 @@ impl SelectionState {
 /// The visits for each examined value.
 #[derive(Clone, Copy)]
 struct VisitCost {
-    /// Whatever the value is.
+    /// The part of the cost that does not depend on the value.
     fixed: f64,
-    /// For each value inside of it.
+    /// The cost of each value inside of it.
     inside: f64,
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// The most `$ref`s and `allOf`s that are followed into one another.
 const MAX_HOPS: usize = 16;
-/// The most schemas that are looked into.
+/// The maximum number of schemas that are examined.
 const MAX_LOOKS: usize = 100_000;
 
 /// Removes `additionalProperties` from each part of an `allOf` if it forbids properties of another part.
@@ -36,7 +36,7 @@ struct ClosedPartFinder<'v> {
 }
 
 impl<'v> ClosedPartFinder<'v> {
-    /// Looks for wholes in a schema and below.
+    /// Searches a schema and everything in it for combined schemas (`allOf`).
     fn search(&mut self, value: &'v Value, pointer: &str) {
         match value {
             Value::Object(members) => {
@@ -70,7 +70,7 @@ impl<'v> ClosedPartFinder<'v> {
         }
     }
 
-    /// The parts of a whole, itself included.
+    /// Gathers the parts of a combined schema, itself included.
     fn gather(
         &mut self,
         schema: &'v Value,

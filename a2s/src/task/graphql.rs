@@ -21,11 +21,11 @@ use crate::field_reader::{
 };
 pub(crate) use selection::{FieldSelection, SelectedField};
 
-/// The longest query, in bytes.
+/// The maximum length of a query, in bytes.
 const MAX_QUERY: usize = 64 << 10;
-/// The deepest nesting of selections.
+/// The maximum nesting depth of selections.
 const MAX_DEPTH: usize = 50;
-/// The most tokens of a query.
+/// The maximum number of tokens of a query.
 const MAX_TOKENS: usize = 20_000;
 
 /// One query or mutation.
@@ -33,7 +33,7 @@ const MAX_TOKENS: usize = 20_000;
 pub struct GraphqlTask {
     /// The address that requests are posted to.
     pub endpoint: Url,
-    /// The document, as written.
+    /// The GraphQL document, as written.
     pub query: String,
     /// The name of the operation, when it has one; sent as `operationName`.
     pub operation_name: Option<String>,
@@ -43,12 +43,12 @@ pub struct GraphqlTask {
     pub variables: Vec<VariableDefinition>,
     /// Headers that the document sets; never `Authorization`, `Cookie`, `Host` or framing ones.
     pub headers: BTreeMap<String, String>,
-    /// The ways to be let in, as an OpenAPI task has them (a2s 1.1).
+    /// The authentication alternatives, as in an OpenAPI task (a2s 1.1).
     pub security: Vec<Vec<SecurityRequirement>>,
     /// The schemas that the schemas of the variables reference as `#/$defs/…`; null when there are none.
     pub definitions: Value,
-    /// JSON Schema (2020-12) of the data in a response, as the `schema` of the task declares it;
-    /// null without one.
+    /// The JSON Schema (2020-12) of the data in a response, as the `schema` of the task declares it; null
+    /// without such a schema.
     pub data: Value,
     /// True when a request first names the query by its SHA-256, and sends it when the service asks for it
     /// (automatic persisted queries).
@@ -66,8 +66,8 @@ pub struct VariableDefinition {
     pub kind: String,
     /// True when a request without it is rejected: a type with `!` and no default.
     pub required: bool,
-    /// JSON Schema (2020-12) of its values: what its type says, as far as that is known. With a
-    /// `schema` in the task, enumerations and input objects are.
+    /// The JSON Schema (2020-12) of its values, as far as its type is known. With a `schema` in the task,
+    /// enumerations and input objects are known, too.
     pub schema: Value,
 }
 
@@ -97,7 +97,7 @@ impl GraphqlTask {
     }
 }
 
-/// Reads a GraphQL task and finds the place of its address; errors go to `findings`.
+/// Reads a GraphQL task, and returns it with the location of its address. Errors go to `findings`.
 pub(crate) fn decode_graphql(
     field: &DocumentField<'_>,
     findings: &mut DiagnosticSink,
@@ -214,7 +214,7 @@ fn read_query(text: &str) -> Result<ast::Document, Problem> {
     })
 }
 
-/// The parser's words with the names of its tokens as they are written.
+/// Returns the parser's message with the tokens themselves in place of their names.
 fn in_plain_words(reason: &str) -> String {
     const TOKENS: [(&str, &str); 11] = [
         ("L_CURLY", "`{`"),
@@ -232,7 +232,7 @@ fn in_plain_words(reason: &str) -> String {
     TOKENS.iter().fold(reason.to_owned(), |text, (token, words)| text.replace(token, words))
 }
 
-/// The operation that is sent: the only one, or the one that `operationName` names.
+/// Returns the operation that is sent: the only one, or the one that `operationName` names.
 fn choose_operation<'d>(
     document: &'d ast::Document,
     name: Option<&str>,

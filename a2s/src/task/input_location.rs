@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A place in a request. Written with dots, as a guardian sees it: `pathParameters.city`,
+/// A location in a request. It is written with dots, as guardians see it: `pathParameters.city`,
 /// `variables.text`, `arguments.city`, `body`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InputLocation {

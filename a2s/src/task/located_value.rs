@@ -11,7 +11,7 @@ use crate::tree::{NodeValue, TreeNode, item_path, member_path};
 /// The longest chain of `$ref`s.
 pub(super) const MAX_REFS: usize = 32;
 
-/// A value and its place in the document.
+/// A value and its location in the document.
 #[derive(Debug, Clone)]
 pub(super) struct LocatedValue<'n> {
     pub(super) node: &'n TreeNode,
@@ -28,7 +28,7 @@ impl<'n> LocatedValue<'n> {
         SourceLocation { path: self.path.clone(), position: self.key }
     }
 
-    /// The member `key`, unless nothing stands there.
+    /// Returns the member `key`, unless it is missing or null.
     pub(super) fn get(&self, key: &str) -> Option<Self> {
         let member = self.node.member(key)?;
         let filled = !matches!(member.value.kind, NodeValue::Null);
@@ -39,7 +39,7 @@ impl<'n> LocatedValue<'n> {
         })
     }
 
-    /// The items of a list; none of anything else.
+    /// Returns the items of a list; empty for any other value.
     pub(super) fn items(&self) -> Vec<Self> {
         let NodeValue::Array(items) = &self.node.kind else { return Vec::new() };
         let item = |(index, node): (usize, &'n TreeNode)| Self {
@@ -50,7 +50,7 @@ impl<'n> LocatedValue<'n> {
         items.iter().enumerate().map(item).collect()
     }
 
-    /// The members of a mapping with their keys; none of anything else.
+    /// Returns the members of a mapping with their keys; empty for any other value.
     pub(super) fn entries(&self) -> Vec<(&'n str, Self)> {
         let members = self.node.members().unwrap_or_default();
         let entry = |member: &'n crate::tree::NodeMember| {
@@ -60,7 +60,7 @@ impl<'n> LocatedValue<'n> {
         members.iter().map(entry).collect()
     }
 
-    /// The text of the member `key`.
+    /// Returns the text of the member `key`.
     pub(super) fn text(&self, key: &str) -> Option<&'n str> {
         self.node.get(key).and_then(TreeNode::as_str)
     }
@@ -120,18 +120,18 @@ impl<'n> LocatedValue<'n> {
         Err(too_many_refs())
     }
 
-    /// Roughly how much memory the value takes, in values; at most `limit` are counted.
+    /// Estimates the memory that the value takes, in values. It counts at most `limit` values.
     pub(super) fn weight(&self, limit: usize) -> usize {
         weigh(self.node, limit)
     }
 
-    /// The value as it stands.
+    /// Returns the value as written.
     pub(super) fn to_value(&self) -> Value {
         self.node.to_value()
     }
 }
 
-/// The problem of `$ref`s that lead in a circle, or nearly so.
+/// Returns the problem for `$ref`s that form a circle or a chain that is too long.
 pub(super) fn too_many_refs() -> Problem {
     let message = format!("the chain of `$ref`s is longer than {MAX_REFS}");
     (message, "Write the content of the reference here.".to_owned())

@@ -21,7 +21,7 @@ use crate::tree::{NodeValue, member_path};
 
 pub use header_params::HeaderParameter;
 
-/// The most characters of the name of a tool (MCP, "Tool Names").
+/// The maximum length of the name of a tool, in characters (MCP, "Tool Names").
 const MAX_NAME: usize = 128;
 /// Keywords that allow arguments which `properties` does not name.
 const WIDENING: [&str; 9] = [
@@ -53,9 +53,9 @@ pub struct McpTask {
     pub header_parameters: Vec<HeaderParameter>,
     /// The document's statements about the effect of a call.
     pub hints: ToolAnnotations,
-    /// Headers that the document sets; none of those that belong to the protocol.
+    /// Headers that the document sets, without the headers that belong to the protocol.
     pub headers: BTreeMap<String, String>,
-    /// The ways to be let in, as an OpenAPI task has them.
+    /// The authentication alternatives, as in an OpenAPI task.
     pub security: Vec<Vec<SecurityRequirement>>,
 }
 
@@ -63,25 +63,25 @@ pub struct McpTask {
 /// call may change something, and a second call may change it again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolAnnotations {
-    /// `readOnlyHint`: it changes nothing.
+    /// `readOnlyHint`: the tool changes nothing.
     pub read_only: bool,
-    /// `idempotentHint`: calling it again with the same arguments changes nothing more.
+    /// `idempotentHint`: another call with the same arguments changes nothing more.
     pub idempotent: bool,
 }
 
 impl McpTask {
-    /// The schema of an argument, when the document has one.
+    /// Returns the schema of an argument, if the document has one.
     #[must_use]
     pub fn argument_schema(&self, name: &str) -> Option<&Value> {
         self.properties()?.get(name)
     }
 
-    /// The arguments that the schema names, in its order.
+    /// Returns the arguments that the schema names, in the order of the schema.
     pub fn arguments(&self) -> impl Iterator<Item = &str> {
         self.properties().into_iter().flatten().map(|(name, _)| name.as_str())
     }
 
-    /// The arguments that no call goes without.
+    /// Returns the arguments that every call requires.
     pub fn required(&self) -> impl Iterator<Item = &str> {
         let required = self.input_schema.get("required").and_then(Value::as_array);
         required.into_iter().flatten().filter_map(Value::as_str)
@@ -118,7 +118,7 @@ impl McpTask {
     }
 }
 
-/// Reads an MCP task and finds the place of its address; errors go to `findings`.
+/// Reads an MCP task, and returns it with the location of its address. Errors go to `findings`.
 pub(crate) fn decode_mcp(
     field: &DocumentField<'_>,
     findings: &mut DiagnosticSink,
@@ -201,7 +201,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
     Err((message, format!("Write the name from `tools/list`, with at most {MAX_NAME} characters.")))
 }
 
-/// Reads `annotations`. Those that say nothing of repeating a call are for people.
+/// Reads `annotations`. Annotations that do not concern repeated calls are only for people.
 fn decode_hints(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> ToolAnnotations {
     let Some(mut fields) = ObjectReader::open(field, "`annotations`", findings) else {
         return ToolAnnotations::default();
@@ -235,7 +235,7 @@ fn check_schema(field: &DocumentField<'_>, findings: &mut DiagnosticSink) {
     }
 }
 
-/// The arguments of a tool are an object, so their schema is that of one.
+/// Checks that the schema of a tool's arguments is the schema of an object.
 fn check_input_schema(field: &DocumentField<'_>, findings: &mut DiagnosticSink) {
     if field.node.members().is_none() {
         findings.wrong_type(

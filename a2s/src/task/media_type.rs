@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The longest media type, with its parameters.
+/// The maximum length of a media type with its parameters, in bytes.
 const MAX_LENGTH: usize = 255;
 
 /// A media type (RFC 9110, 8.3.1), or a range of them (12.5.1).
@@ -21,8 +21,8 @@ pub struct MediaType {
 }
 
 impl MediaType {
-    /// Reads a media type; none when the text is not one. Type and subtype are tokens, and
-    /// parameters are visible ASCII, so that it can stand in a header.
+    /// Reads a media type; `None` when the text is not one. Type and subtype are tokens, and parameters are
+    /// visible ASCII, so that the media type is valid in a header.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -38,19 +38,19 @@ impl MediaType {
         (fits && range).then(|| Self { text: text.to_owned(), kind, subtype })
     }
 
-    /// As written.
+    /// Returns the media type as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Type and subtype in lower case, without parameters.
+    /// Returns type and subtype in lower case, without parameters.
     #[must_use]
     pub fn essence(&self) -> String {
         format!("{}/{}", self.kind, self.subtype)
     }
 
-    /// A parameter, such as the `utf-8` of `text/csv; charset=utf-8`, in lower case.
+    /// Returns a parameter in lower case, such as the `utf-8` of `text/csv; charset=utf-8`.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<String> {
         let mut parameters = self.text.split(';').skip(1).filter_map(|part| part.split_once('='));

@@ -26,7 +26,8 @@ pub use parameter::{OperationParameter, ParameterLocation, ParameterStyle, Value
 pub struct OpenApiTask {
     /// The version of OpenAPI, which decides the meaning of the keywords of schemas.
     pub version: OpenApiVersion,
-    /// The server, its variables replaced by their defaults; the path is appended to it.
+    /// The address of the server, with its variables replaced by their defaults. The path is appended to
+    /// it.
     pub server: Url,
     /// The method.
     pub method: HttpMethod,
@@ -36,34 +37,34 @@ pub struct OpenApiTask {
     pub operation_id: Option<String>,
     /// `summary` or `description`, for a person.
     pub summary: Option<String>,
-    /// The parameters of path item and operation together, references resolved. Those that OpenAPI
-    /// ignores are not among them.
+    /// The parameters of the path item and the operation together, with references resolved. Parameters
+    /// that OpenAPI ignores are left out.
     pub parameters: Vec<OperationParameter>,
     /// The request body, when the operation takes one.
     pub body: Option<RequestBody>,
-    /// The responses by status (`200`, `2XX`, `default`), references at the top resolved.
+    /// The responses by status (`200`, `2XX`, `default`), with references at the top resolved.
     pub responses: Vec<(String, Value)>,
-    /// The ways to be let in: one of them is enough, and each may want several schemes at once.
-    /// None, or an empty one, means that everybody is.
+    /// The authentication alternatives: one of them is enough, and each may require several schemes at
+    /// once. An empty list, or an empty alternative, allows requests without credentials.
     pub security: Vec<Vec<SecurityRequirement>>,
-    /// `components` of the specification as written, null when there are none: what most `$ref`s
-    /// of schemas point into.
+    /// `components` of the specification as written; null when there are none. Most `$ref`s of schemas
+    /// point into them.
     pub components: Arc<Value>,
-    /// The specification as written, but for `components`: what other `$ref`s may point into.
+    /// The specification as written, without `components`. Other `$ref`s may point into it.
     pub specification: Arc<Value>,
 }
 
-/// The versions of OpenAPI that are read.
+/// The supported versions of OpenAPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OpenApiVersion {
-    /// 3.0: schemas are a dialect of their own, where `nullable` allows null.
+    /// 3.0: schemas are written in a special dialect, where `nullable` allows null.
     V3_0,
     /// 3.1: schemas are JSON Schema 2020-12, where `type` may be a list, and keywords may stand next to
     /// `$ref`.
     V3_1,
 }
 
-/// An HTTP method that OpenAPI knows.
+/// An HTTP method that OpenAPI supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum HttpMethod {
@@ -89,8 +90,9 @@ impl OpenApiTask {
         }
     }
 
-    /// Status, media type and schema of each answer that means success, as written: those of `2…`
-    /// statuses, or of `default` when there are none. Media types without a schema are left out.
+    /// Returns status, media type and schema of each successful response, as written: the responses with
+    /// `2…` statuses, or the `default` response when there are none. Media types without a schema are left
+    /// out.
     #[must_use]
     pub fn success_schemas(&self) -> Vec<(&str, &str, &Value)> {
         let has_success = self.responses.iter().any(|(status, _)| status.starts_with('2'));

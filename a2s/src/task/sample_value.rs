@@ -10,14 +10,14 @@ use super::SchemaResolver;
 
 /// Below this depth, only required values are made up.
 const MAX_OPTIONAL_DEPTH: usize = 6;
-/// Deeper than this, nothing is: the schema refers to itself.
+/// The maximum depth of sample values. A deeper schema refers to itself.
 const MAX_SAMPLE_DEPTH: usize = 24;
-/// The most schemas that are looked at for one value.
+/// The maximum number of schemas that are examined for one value.
 const MAX_SCHEMAS: usize = 20_000;
-/// The most items of a list.
+/// The maximum number of items of a list.
 const MAX_ITEMS: u64 = 1_000;
 
-/// Values for a schema of an answer: see [`SchemaResolver::samples`].
+/// Returns sample values for the schema of a response: see [`SchemaResolver::samples`].
 pub(super) fn samples<'t>(
     schemas: SchemaResolver<'t>,
     schema: &'t Value,
@@ -38,7 +38,7 @@ struct SampleVariant {
     choice: usize,
 }
 
-/// The ways that are tried, in this order.
+/// The variants that are tried, in this order.
 const VARIANTS: &[SampleVariant] = &[
     SampleVariant { stated: true, everything: true, choice: 0 },
     SampleVariant { stated: false, everything: true, choice: 0 },
@@ -49,14 +49,14 @@ const VARIANTS: &[SampleVariant] = &[
     SampleVariant { stated: false, everything: true, choice: 2 },
 ];
 
-/// Makes values up for one task.
+/// A generator of sample values for one task.
 struct SampleGenerator<'t> {
     schemas: SchemaResolver<'t>,
     variant: SampleVariant,
     budget: Cell<usize>,
 }
 
-/// A schema with what its references, its `allOf` and one of its alternatives say.
+/// A schema merged with its references, its `allOf` and one of its alternatives.
 type MergedSchema = Map<String, Value>;
 
 impl<'t> SampleGenerator<'t> {
@@ -64,7 +64,7 @@ impl<'t> SampleGenerator<'t> {
         Self { schemas, variant, budget: Cell::new(MAX_SCHEMAS) }
     }
 
-    /// A value of a place called `name`.
+    /// Returns a sample value for a location called `name`.
     fn value(&self, schema: &Value, name: &str, depth: usize) -> Value {
         let whole = self.merge_schema(schema);
         let list = |key: &str| whole.get(key).and_then(Value::as_array);
@@ -187,7 +187,7 @@ impl<'t> SampleGenerator<'t> {
         Value::Array(made)
     }
 
-    /// Another item of a list that has this one already, where that is easy.
+    /// Returns another item for a list that already contains `value`, if one is easy to find.
     fn another(&self, schema: &Value, value: Value, made: &[Value], number: usize) -> Value {
         let whole = self.merge_schema(schema);
         let Some(choices) = whole.get("enum").and_then(Value::as_array) else {
@@ -198,7 +198,7 @@ impl<'t> SampleGenerator<'t> {
     }
 }
 
-/// Another value of the same kind, where that is easy: the items of some lists differ.
+/// Returns another value of the same kind, if one is easy to find. Some lists require different items.
 fn other(value: Value, number: usize) -> Value {
     match value {
         Value::String(text) => json!(format!("{text}{number}")),
@@ -217,7 +217,7 @@ fn count_of(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// The type that a value is made up of.
+/// Returns the type of a sample value.
 fn kind(schema: &MergedSchema) -> &str {
     match schema.get("type") {
         Some(Value::String(name)) => name,
@@ -237,7 +237,7 @@ fn kind(schema: &MergedSchema) -> &str {
     }
 }
 
-/// A number within the bounds.
+/// Returns a number within the bounds of the schema.
 fn number(schema: &MergedSchema, is_whole: bool) -> Value {
     let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
     // True in OpenAPI 3.0, the bound itself in 3.1.

@@ -11,7 +11,7 @@ use super::{OpenApiTask, OpenApiVersion};
 pub enum SchemaResolver<'s> {
     /// In an OpenAPI specification.
     OpenApi(&'s OpenApiTask),
-    /// In a JSON Schema that is whole in itself, such as the `inputSchema` of an MCP tool.
+    /// In a self-contained JSON Schema, such as the `inputSchema` of an MCP tool.
     Json(&'s Value),
     /// Below `#/$defs/`, as the variables of a GraphQL task refer to them.
     Definitions(&'s Value),
@@ -63,7 +63,7 @@ impl<'s> SchemaResolver<'s> {
     }
 }
 
-/// Takes the word away that keeps members out of responses.
+/// Removes the keyword `writeOnly`, which excludes members from responses.
 fn show_write_only(schema: &mut Value) {
     match schema {
         Value::Object(members) => {

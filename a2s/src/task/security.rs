@@ -16,16 +16,16 @@ use crate::field_reader::shorten_for_message;
 
 pub(super) use read::{SecurityReader, read_security};
 
-/// The longest name of a scheme, in characters.
+/// The maximum length of the name of a scheme, in characters.
 const MAX_NAME: usize = 100;
 
-/// The kinds of credentials that are stored.
+/// The kinds of stored credentials.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum CredentialKind {
-    /// A key that goes where the document's scheme says.
+    /// A key. The scheme in the document states its location in requests.
     ApiKey,
     /// A user and a password (RFC 7617).
     Basic,
@@ -62,7 +62,7 @@ pub struct SecurityRequirement {
 /// The method of presenting credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecurityScheme {
-    /// A key at a place of the request.
+    /// A key at a location in the request.
     ApiKey {
         /// Its location in the request.
         location: ApiKeyLocation,
@@ -71,7 +71,7 @@ pub enum SecurityScheme {
     },
     /// The `Authorization` header.
     Http {
-        /// Its first word.
+        /// The scheme: the first word of the header.
         scheme: HttpScheme,
         /// The kind of a bearer token, for a person.
         bearer_format: Option<String>,
@@ -103,7 +103,7 @@ pub enum HttpScheme {
     Basic,
     /// A token (RFC 6750).
     Bearer,
-    /// Another one of the IANA registry, in lower case: `digest`.
+    /// Another scheme of the IANA registry, in lower case: `digest`.
     Other(String),
 }
 
@@ -139,8 +139,8 @@ impl SecurityRequirement {
         is_scheme_name(&self.name)
     }
 
-    /// The kinds of stored credentials that the requirement takes, the best one first; none when
-    /// it cannot be met by a stored credential.
+    /// Returns the kinds of stored credentials that meet the requirement, the best one first; empty when
+    /// stored credentials cannot meet it.
     #[must_use]
     pub fn credential_kinds(&self) -> &'static [CredentialKind] {
         match &self.scheme {

@@ -14,7 +14,8 @@ use crate::checksum::canonical_json;
 use crate::diagnostic::{Diagnostic, DiagnosticList, SourcePosition};
 use crate::error_code;
 
-/// The tree, when `text` is one JSON object. A flow mapping of YAML begins alike and is not.
+/// Reads `text` if it is one JSON object. A flow mapping of YAML starts in the same way, but it is not
+/// JSON.
 pub(super) fn parse(text: &str) -> Option<TreeNode> {
     if !text.trim_start().starts_with('{') {
         return None;
@@ -22,7 +23,7 @@ pub(super) fn parse(text: &str) -> Option<TreeNode> {
     serde_json::from_str(text).ok()
 }
 
-/// Gives `tree` the positions of the same text read as YAML, as far as the two agree.
+/// Copies the positions of the same text, read as YAML, to `tree`, as far as the two trees agree.
 pub(super) fn take_positions(tree: &mut TreeNode, placed: &TreeNode) {
     tree.position = placed.position;
     match (&mut tree.kind, &placed.kind) {
@@ -41,7 +42,7 @@ pub(super) fn take_positions(tree: &mut TreeNode, placed: &TreeNode) {
     }
 }
 
-/// Reports what JSON allows and a document does not.
+/// Reports content that JSON allows and a document does not.
 pub(super) fn check(tree: &TreeNode, diagnostics: &mut DiagnosticList) {
     if tree.depth() > MAX_DEPTH || tree.size().0 > MAX_NODES {
         let message = format!(

@@ -13,7 +13,7 @@ use crate::checksum::MAX_SAFE_INTEGER;
 use crate::diagnostic::{Diagnostic, DiagnosticList, SourcePosition};
 use crate::error_code;
 
-/// The options of the parser.
+/// Returns the options of the parser.
 fn options() -> granit_parser::Options {
     granit_parser::options! {
         disallow_directives: true,
@@ -23,7 +23,7 @@ fn options() -> granit_parser::Options {
     }
 }
 
-/// The anchors that the aliases of a text name, as far as it can be read.
+/// Returns the anchors that the aliases of a text name, as far as the text can be read.
 fn find_aliased(text: &str) -> BTreeSet<usize> {
     if !text.contains('&') || !text.contains('*') {
         return BTreeSet::new();
@@ -36,7 +36,7 @@ fn find_aliased(text: &str) -> BTreeSet<usize> {
     events.filter_map(alias).collect()
 }
 
-/// The tree, as far as the text goes, and every error.
+/// Reads a text. Returns the tree, as far as it can be read, and every error.
 pub(super) fn parse(text: &str) -> (Option<TreeNode>, DiagnosticList) {
     let mut builder = TreeBuilder { aliased: find_aliased(text), ..TreeBuilder::default() };
     for event in Parser::new_from_str_with_options(text, options()) {
@@ -73,8 +73,8 @@ pub(super) fn parse(text: &str) -> (Option<TreeNode>, DiagnosticList) {
     (Some(root), builder.diagnostics)
 }
 
-/// The parser's complaint in plain words, and what to do about it. `open` is the innermost
-/// collection that has not ended.
+/// Returns the parser's error in plain words, and the fix. `open` is the innermost collection that has not
+/// ended.
 fn explain(
     complaint: &str,
     text: &str,
@@ -134,7 +134,7 @@ fn explain(
     (complaint.to_owned(), None)
 }
 
-/// Too much was asked for; reading stops.
+/// The error when the document exceeds a limit and the reading stops.
 struct OverBudget;
 
 #[derive(Default)]
@@ -143,11 +143,11 @@ struct TreeBuilder {
     root: Option<TreeNode>,
     documents: usize,
     anchors: BTreeMap<usize, TreeNode>,
-    /// The anchors that some alias names. The others need no copy of their value.
+    /// The anchors that an alias names. The values of other anchors are not copied.
     aliased: BTreeSet<usize>,
     nodes: usize,
     text: usize,
-    /// The values and bytes of text in `anchors`.
+    /// The number of values, and of bytes of text, in `anchors`.
     copied: (usize, usize),
     diagnostics: DiagnosticList,
 }
@@ -161,7 +161,7 @@ struct OpenNode {
 
 enum NodeItems {
     Array(Vec<TreeNode>),
-    /// The members, and the key that waits for its value. A refused key waits as `None` inside.
+    /// The members, and the key whose value comes next. The inner `None` stands for a rejected key.
     Object(Vec<NodeMember>, Option<Option<(String, SourcePosition)>>),
 }
 
@@ -378,7 +378,7 @@ impl TreeBuilder {
         Ok(())
     }
 
-    /// Keeps what an anchor names for the aliases of it.
+    /// Stores the value of an anchor for its aliases.
     fn keep(&mut self, node: &TreeNode, anchor: usize) -> Result<(), OverBudget> {
         if self.aliased.contains(&anchor) {
             // An alias counts this size again, so copies beyond the bound belong to a document that
@@ -391,12 +391,12 @@ impl TreeBuilder {
         Ok(())
     }
 
-    /// The path of the value that is being read.
+    /// Returns the path of the value that is being read.
     fn path(&self) -> String {
         self.path_through(self.open.len())
     }
 
-    /// The path of the innermost open collection.
+    /// Returns the path of the innermost open collection.
     fn path_of_open(&self) -> String {
         self.path_through(self.open.len().saturating_sub(1))
     }
@@ -413,7 +413,7 @@ impl TreeBuilder {
         if plain { self.plain_scalar(text, position) } else { NodeValue::String(text.to_owned()) }
     }
 
-    /// A plain scalar by the core schema (YAML 1.2.2, section 10.3.2).
+    /// Reads a plain scalar by the core schema (YAML 1.2.2, section 10.3.2).
     fn plain_scalar(&mut self, text: &str, position: SourcePosition) -> NodeValue {
         match text {
             "" | "~" | "null" | "Null" | "NULL" => return NodeValue::Null,
@@ -433,8 +433,8 @@ impl TreeBuilder {
     }
 }
 
-/// The number that a plain scalar spells: `None` when it spells none, `Some(None)` when the number
-/// cannot be represented exactly everywhere.
+/// Returns the number that a plain scalar spells: `None` when it is not a number, `Some(None)` when the
+/// number cannot be represented exactly everywhere.
 fn plain_number(text: &str) -> Option<Option<Number>> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if let "inf" | "Inf" | "INF" = unsigned.strip_prefix('.').unwrap_or("") {

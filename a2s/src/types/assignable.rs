@@ -9,7 +9,7 @@ use super::{InferredType, JsonTypes};
 const MAX_DEPTH: usize = 64;
 /// The depth that each level of a schema counts: only values written out in documents are compared deeply.
 const SCHEMA_DEPTH: usize = 12;
-/// The most misfits of one value.
+/// The maximum number of mismatches of one value.
 const MAX_MISMATCHES: usize = 20;
 
 /// The form in which a value is sent.
@@ -24,10 +24,10 @@ pub(super) enum WireForm {
     Fields,
 }
 
-/// A part of a value that surely does not fit.
+/// A part of a value that certainly does not fit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TypeMismatch {
-    /// The way to the part.
+    /// The path to the part.
     pub(super) path: Vec<PathStep>,
     pub(super) reason: MismatchReason,
     /// True when the value never fits; otherwise it fits when a list is empty, or null is given.
@@ -47,15 +47,15 @@ pub(super) enum PathStep {
 /// The reason why a part does not fit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum MismatchReason {
-    /// It is of another kind.
+    /// The value is of another kind.
     Kind { found: JsonTypes, wanted: JsonTypes },
-    /// It is none of the values that may stand there.
+    /// The value is not one of the allowed values.
     Choice { wanted: Vec<Value> },
-    /// It lacks a member.
+    /// The value does not have a required member.
     Missing { name: String, lack: AbsenceReason },
-    /// It has a member that may not be there.
+    /// The value has a member that is not allowed.
     Surplus { name: String, known: Vec<String> },
-    /// It fits none of so many forms.
+    /// The value does not fit any of the alternatives; this is their number.
     Forms(usize),
 }
 
@@ -97,7 +97,8 @@ fn compare(
     compare_shapes(&value.alternatives(), target, form, depth + step)
 }
 
-/// The misfits of a value with these alternatives: none as soon as one of them may fit.
+/// Returns the mismatches of a value that has one of these alternatives; empty as soon as one of them may
+/// fit.
 fn compare_shapes(
     values: &[SchemaAlternative<'_>],
     target: &InferredType<'_>,
@@ -412,7 +413,7 @@ fn is_left_out(value: &Value) -> bool {
     }
 }
 
-/// A value as it is written in an address.
+/// Formats a value as in an address.
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

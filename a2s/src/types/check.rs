@@ -17,7 +17,7 @@ use crate::document::{Capability, OnError, Step, StepAction, StepBlock};
 use crate::field_reader::{CompileMode, DiagnosticSink, SourceLocation, shorten_for_message};
 use crate::tree::{TreeNode, member_path};
 
-/// The most names that a hint lists.
+/// The maximum number of names that a hint lists.
 const MAX_LISTED: usize = 8;
 
 /// Checks the types of a capability, which was read from `root`; errors and warnings go to
@@ -127,7 +127,7 @@ impl<'n> TypeChecker<'n, '_> {
         sources
     }
 
-    /// Reports a finding, unless there is another mistake at its very place.
+    /// Reports a diagnostic, unless the same location already has an error.
     fn report(&mut self, finding: Diagnostic, sources: Vec<(SourcePosition, String)>) {
         if self.paths_with_errors.contains(&finding.path) {
             return;

@@ -9,7 +9,7 @@ use crate::document::ValueType;
 /// The depth to which alternatives in a schema are followed.
 const MAX_DEPTH: usize = 4;
 
-/// A set of kinds of JSON values. Numbers are two kinds: whole ones and others.
+/// A set of kinds of JSON values. Whole numbers and other numbers are separate kinds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct JsonTypes(u8);
 
@@ -44,7 +44,7 @@ impl JsonTypes {
         ("null", Self::NULL),
     ];
 
-    /// The kind of a value. A number without fraction is whole however it is written, as in JSON
+    /// Returns the kind of a value. A number without a fraction is whole in every notation, as in JSON
     /// Schema.
     #[must_use]
     pub fn from_value(value: &Value) -> Self {
@@ -100,18 +100,18 @@ impl JsonTypes {
         self != Self::ANY
     }
 
-    /// In the words of JSON Schema, `string or integer`; none when nothing is known.
+    /// Returns the types in the words of JSON Schema, `string or integer`; `None` when nothing is known.
     #[must_use]
     pub fn describe(self) -> Option<String> {
         self.is_known().then(|| self.names().join(" or "))
     }
 
-    /// The kinds of a type of JSON Schema; none when there is no such type.
+    /// Returns the kinds of a type of JSON Schema; `None` when there is no such type.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kinds)| *kinds)
     }
 
-    /// The types of JSON Schema that make up the set.
+    /// Returns the types of JSON Schema that make up the set.
     pub(crate) fn names(self) -> Vec<&'static str> {
         let mut names: Vec<_> = Self::NAMES
             .iter()
@@ -165,7 +165,7 @@ impl From<ValueType> for JsonTypes {
     }
 }
 
-/// In words, for messages: "a string or null".
+/// Writes the kinds in words, for messages: "a string or null".
 impl fmt::Display for JsonTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = match (self.contains(Self::INTEGER), self.contains(Self::FRACTION)) {

@@ -14,9 +14,9 @@ use crate::task::SchemaResolver;
 /// The depth to which schemas are followed without a step into the value: `$ref`, `allOf`, `oneOf`,
 /// `anyOf`.
 const MAX_DEPTH: usize = 16;
-/// The most schemas that are looked at for one value.
+/// The maximum number of schemas that are examined for one value.
 const MAX_SCHEMAS: usize = 300;
-/// The most alternatives of one value.
+/// The maximum number of alternatives of one value.
 const MAX_ALTERNATIVES: usize = 64;
 /// The longest chain of `$ref`s.
 const MAX_REFS: usize = 8;
@@ -45,7 +45,7 @@ impl<'s> SchemaRef<'s> {
         Self { schema, book, is_whole: true }
     }
 
-    /// Another schema of the same specification.
+    /// Returns another schema of the same specification.
     pub(crate) fn with_schema(self, schema: &'s Value) -> Self {
         Self { schema, is_whole: true, ..self }
     }
@@ -54,12 +54,12 @@ impl<'s> SchemaRef<'s> {
         self.schema.get(key)
     }
 
-    /// The members of a keyword that holds schemas by name.
+    /// Returns the members of a keyword that contains schemas by name.
     pub(super) fn map(self, key: &str) -> Option<&'s Map<String, Value>> {
         self.get(key)?.as_object().filter(|members| !members.is_empty())
     }
 
-    /// The items of a keyword that holds schemas in order.
+    /// Returns the items of a keyword that contains a list of schemas.
     fn list(self, key: &str) -> Option<&'s [Value]> {
         self.get(key)?.as_array().map(Vec::as_slice).filter(|items| !items.is_empty())
     }
@@ -90,7 +90,7 @@ impl<'s> SchemaRef<'s> {
     }
 }
 
-/// The alternatives of a value that fits all of `parts`; at least one.
+/// Returns the alternatives of a value that fits all of `parts`; at least one.
 pub(super) fn alternatives_of<'s>(parts: &[SchemaRef<'s>]) -> Vec<SchemaAlternative<'s>> {
     let mut shapes = vec![SchemaAlternative::from_kinds(JsonTypes::ANY, false)];
     for part in parts {
@@ -101,14 +101,14 @@ pub(super) fn alternatives_of<'s>(parts: &[SchemaRef<'s>]) -> Vec<SchemaAlternat
     if shapes.is_empty() { vec![SchemaAlternative::unknown()] } else { shapes }
 }
 
-/// One reading of schemas, which is bounded.
+/// A reader of schemas with a limited budget.
 struct SchemaReader<'s> {
     book: SchemaContext<'s>,
     left: usize,
 }
 
 impl<'s> SchemaReader<'s> {
-    /// The alternatives of what fits `part`; none when nothing does.
+    /// Returns the alternatives of a value that fits `part`; empty when no value fits.
     fn alternatives(&mut self, part: SchemaRef<'s>, depth: usize) -> Vec<SchemaAlternative<'s>> {
         if depth > MAX_DEPTH || self.left == 0 || !part.schema.is_object() {
             return vec![SchemaAlternative::from_kinds(JsonTypes::ANY, true)];
@@ -143,7 +143,7 @@ impl<'s> SchemaReader<'s> {
         shapes
     }
 
-    /// Each way to fit an alternative of both sides.
+    /// Combines each alternative of one side with each alternative of the other side.
     fn intersect(
         &self,
         one: &[SchemaAlternative<'s>],

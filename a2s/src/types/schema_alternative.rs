@@ -7,18 +7,18 @@ use super::schema::{SchemaRef, alternatives_of};
 use super::{FieldSelection, InferredType, JsonTypes, MemberPresence, ObjectType};
 use crate::task::SelectedField;
 
-/// The most names that are gathered for a message.
+/// The maximum number of names that are gathered for a message.
 pub(super) const MAX_NAMES: usize = 100;
 
-/// The most alternatives of a type.
+/// The maximum number of alternatives of a type.
 const MAX_ALTERNATIVES: usize = 256;
 
 /// One alternative of a type.
 #[derive(Debug, Clone)]
 pub(super) struct SchemaAlternative<'s> {
-    /// The kinds that it may be of; never none.
+    /// The kinds that the value may have; never empty.
     pub(super) kinds: JsonTypes,
-    /// The only values that there are.
+    /// The only possible values, if they are known.
     pub(super) choices: Option<Vec<&'s Value>>,
     pub(super) body: MemberTypes<'s>,
 }
@@ -32,7 +32,7 @@ pub(super) enum MemberTypes<'s> {
     Tuple(Vec<InferredType<'s>>),
     List(InferredType<'s>),
     Schemas {
-        /// It fits all of these.
+        /// The schemas that the value fits, all of them.
         parts: Vec<SchemaRef<'s>>,
         /// True when there are unknown schemas.
         open: bool,
@@ -43,9 +43,9 @@ pub(super) enum MemberTypes<'s> {
 /// The member of an object under a name.
 #[derive(Debug, Clone)]
 pub(super) enum ObjectMember<'s> {
-    /// A value, if it is there.
+    /// A value, if the member is present.
     Known(InferredType<'s>),
-    /// Nothing that the schema speaks of; it does not forbid it either.
+    /// A member that the schema does not describe and does not forbid.
     Undeclared,
     /// Nothing.
     Never,
@@ -59,7 +59,7 @@ pub(super) enum AbsenceReason {
 }
 
 impl<'s> InferredType<'s> {
-    /// The alternatives; at least one.
+    /// Returns the alternatives; at least one.
     pub(super) fn alternatives(&self) -> Vec<SchemaAlternative<'s>> {
         let shape = |kinds, body| vec![SchemaAlternative { kinds, choices: None, body }];
         match self {
@@ -96,12 +96,13 @@ impl<'s> InferredType<'s> {
 }
 
 impl<'s> SchemaAlternative<'s> {
-    /// Any value.
+    /// Creates the alternative that allows any value.
     pub(super) fn unknown() -> Self {
         Self { kinds: JsonTypes::ANY, choices: None, body: MemberTypes::Unknown }
     }
 
-    /// Values of some kinds, about which schemas may say more.
+    /// Creates an alternative for values of these kinds. When `open` is true, unknown schemas may also
+    /// apply.
     pub(super) fn from_kinds(kinds: JsonTypes, open: bool) -> Self {
         Self { kinds, choices: None, body: MemberTypes::Schemas { parts: Vec::new(), open } }
     }
@@ -176,7 +177,7 @@ impl<'s> SchemaAlternative<'s> {
         }
     }
 
-    /// The names of the members that are known.
+    /// Returns the names of the known members.
     pub(super) fn names(&self) -> Vec<String> {
         let keys: Vec<String> = match &self.body {
             MemberTypes::Unknown | MemberTypes::Tuple(_) | MemberTypes::List(_) => Vec::new(),
@@ -201,7 +202,7 @@ impl<'s> SchemaAlternative<'s> {
         names
     }
 
-    /// The members that an object of this shape surely has.
+    /// Returns the members that an object of this shape certainly has.
     pub(super) fn sure_members(&self) -> Vec<(&str, InferredType<'s>)> {
         match &self.body {
             MemberTypes::Value(Value::Object(members)) => members
@@ -247,7 +248,7 @@ impl<'s> SchemaAlternative<'s> {
         }
     }
 
-    /// The members that schemas require of values that are sent.
+    /// Returns the members that schemas require of values that are sent.
     pub(super) fn required(&self) -> IndexSet<&'s str> {
         let MemberTypes::Schemas { parts, .. } = &self.body else { return IndexSet::new() };
         let mut names = IndexSet::new();
@@ -265,7 +266,8 @@ impl<'s> SchemaAlternative<'s> {
         names
     }
 
-    /// The item at an index, from the end when it is negative; none when there never is one.
+    /// Returns the item at an index, counted from the end when it is negative; `None` when there is never
+    /// such an item.
     pub(super) fn item(&self, index: i64) -> Option<InferredType<'s>> {
         let place = |length: usize| match usize::try_from(index) {
             Ok(index) => Some(index),
@@ -287,7 +289,7 @@ impl<'s> SchemaAlternative<'s> {
         }
     }
 
-    /// Any item.
+    /// Returns the type of any item.
     pub(super) fn items(&self) -> InferredType<'s> {
         match &self.body {
             MemberTypes::Value(Value::Array(items)) => {
@@ -307,7 +309,7 @@ impl<'s> SchemaAlternative<'s> {
         }
     }
 
-    /// Any member.
+    /// Returns the type of any member.
     pub(super) fn values(&self) -> InferredType<'s> {
         match &self.body {
             MemberTypes::Value(Value::Object(members)) => {
@@ -349,7 +351,7 @@ fn rest<'s>(parts: &[SchemaRef<'s>], open: bool) -> ObjectMember<'s> {
     }
 }
 
-/// The schemas of the first items, as 2020-12 or as older drafts write them.
+/// Returns the schemas of the first items, as 2020-12 or older drafts write them.
 fn tuple<'s>(part: SchemaRef<'s>) -> Option<&'s Vec<Value>> {
     ["prefixItems", "items"].iter().find_map(|key| part.get(key)?.as_array())
 }

@@ -15,12 +15,12 @@ use crate::document::{
 use crate::task::{GraphqlTask, MediaType, OpenApiTask, Task};
 use crate::template::{Template, VariableReference};
 
-/// The types of the names of a capability.
+/// The types of the variables of a capability.
 pub(crate) struct TypeEnv<'n> {
     pub(crate) capability: &'n Capability,
     pub(crate) budget: &'n AnalysisBudget,
     bindings: BTreeMap<&'n str, Vec<OutputBinding<'n>>>,
-    /// The answers of steps that were asked for, by pointer.
+    /// The types of the responses that were already computed, by the pointer of the step.
     answers: RefCell<BTreeMap<&'n str, InferredType<'n>>>,
 }
 
@@ -64,7 +64,7 @@ impl<'n> LoopScope<'n> {
         self.locals.pop();
     }
 
-    /// Goes into the steps of `catch`, which see what happened under `name`.
+    /// Enters the steps of `catch`, which can read the error under `name`.
     pub(super) fn enter_catch(&mut self, name: &'n str) {
         let status = JsonTypes::INTEGER.or(JsonTypes::NULL);
         let text = JsonTypes::STRING;
@@ -138,19 +138,20 @@ impl<'n> TypeEnv<'n> {
         }
     }
 
-    /// The outputs that set a variable, or a member of it.
+    /// Returns the outputs that set a variable, or a member of it.
     pub(super) fn bindings(&self, variable: &str) -> &[OutputBinding<'n>] {
         self.bindings.get(variable).map_or(&[], Vec::as_slice)
     }
 
-    /// The only output that sets a variable, as a whole and outside of loops.
+    /// Returns the only output that sets a variable, if it sets the complete variable and is outside of
+    /// loops.
     pub(crate) fn only_output(&self, variable: &str) -> Option<(&'n Step, &'n OutputMapping)> {
         let [setter] = self.bindings(variable) else { return None };
         let is_whole = setter.enclosing_loops.is_empty() && setter.output.name.len() == 1;
         is_whole.then_some((setter.step, setter.output))
     }
 
-    /// Every variable that steps set.
+    /// Returns every variable that steps set.
     pub(crate) fn set(&self) -> impl Iterator<Item = &'n str> {
         self.bindings.keys().copied()
     }
@@ -228,7 +229,7 @@ impl<'n> TypeEnv<'n> {
         }
     }
 
-    /// The body of a step's answer, when it means success.
+    /// Returns the type of the body of a step's successful response.
     pub(super) fn answer(&self, step: &'n Step) -> InferredType<'n> {
         let StepAction::Task { task, .. } = &step.action else { return InferredType::Unknown };
         if let Some(known) = self.answers.borrow().get(&*step.pointer) {
@@ -246,7 +247,8 @@ impl<'n> TypeEnv<'n> {
         answer
     }
 
-    /// The body of an operation's answer with a status; none when that status is not declared.
+    /// Returns the type of the body of an operation's response with this status; `None` when the operation
+    /// does not declare it.
     pub(super) fn answer_with(
         &self,
         task: &'n OpenApiTask,
@@ -315,7 +317,7 @@ impl<'n> TypeEnv<'n> {
 }
 
 impl<'s> ObjectType<'s> {
-    /// Puts a value to the members below which it is set.
+    /// Adds the type of a value that is set at a path of members.
     fn put(&mut self, way: &[String], value: InferredType<'s>) {
         let Some((name, below)) = way.split_first() else { return };
         let known = self.members.shift_remove(name).map(|(known, _)| known);
@@ -377,7 +379,7 @@ fn openapi_answer<'s>(task: &'s OpenApiTask, fuel: &'s AnalysisBudget) -> Inferr
     InferredType::any_of(types)
 }
 
-/// The type of a response: that of its JSON, which is asked for before all else.
+/// Returns the type of a response: the type of its JSON, which requests prefer to all other media types.
 fn response_type<'s>(response: &'s Value, book: SchemaContext<'s>) -> InferredType<'s> {
     let content = response.get("content").and_then(Value::as_object);
     let types = content.into_iter().flatten().filter_map(|(media_type, media)| {

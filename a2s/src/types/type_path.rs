@@ -6,12 +6,12 @@ use super::schema_alternative::{MAX_NAMES, ObjectMember, SchemaAlternative};
 use super::{InferredType, JsonTypes};
 use crate::template::PathKey;
 
-/// A way that leads out of a type: no value of the type has anything there.
+/// A path that does not exist in a type: the values of the type do not contain it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PathNotFound {
     /// The number of keys of the path before it.
     pub(super) matched_keys: usize,
-    /// The kinds of the value there.
+    /// The kinds of the last value that exists.
     pub(super) kinds: JsonTypes,
     /// The names of its members, as far as they are known.
     pub(super) names: Vec<String>,
@@ -73,19 +73,19 @@ impl<'s> InferredType<'s> {
         }
     }
 
-    /// The member of an object.
+    /// Returns the type of a member of an object.
     fn member(&self, name: &str) -> Result<Self, PathNotFound> {
         self.gather(JsonTypes::OBJECT, |shape| shape.member(name))
     }
 
-    /// An item of a list, from the end when the index is negative.
+    /// Returns the type of an item of a list, counted from the end when the index is negative.
     fn item(&self, index: i64) -> Result<Self, PathNotFound> {
         self.gather(JsonTypes::ARRAY, |shape| {
             shape.item(index).map_or(ObjectMember::Never, ObjectMember::Known)
         })
     }
 
-    /// Any item of a list.
+    /// Returns the type of any item of a list.
     pub(super) fn items(&self) -> Result<Self, PathNotFound> {
         self.gather(JsonTypes::ARRAY, |shape| ObjectMember::Known(shape.items()))
     }

@@ -44,7 +44,7 @@ pub(crate) fn variable_schema(declared: &str) -> Value {
     }
 }
 
-/// The same for an item of a list, which may be null.
+/// Returns the schema of an item of a list, which may be null.
 fn item_schema(declared: &str) -> Value {
     let mut schema = variable_schema(declared);
     if !declared.ends_with('!')
@@ -57,7 +57,7 @@ fn item_schema(declared: &str) -> Value {
     schema
 }
 
-/// `Int!` of `[Int!]`.
+/// Returns the item type of a list type: `Int!` of `[Int!]`.
 fn item_of(declared: &str) -> Option<&str> {
     declared.strip_prefix('[')?.strip_suffix(']')
 }

@@ -384,8 +384,8 @@ fn field_order_lists_existing_fields_only() {
     for (order, message) in [
         (json!(["key", "key"]), "names `key` twice"),
         (json!(["key", "fiel"]), "names `fiel`"),
-        (json!("key"), "is a list"),
-        (json!([1]), "is a list"),
+        (json!("key"), "must be a list of names of fields"),
+        (json!([1]), "must be a list of names of fields"),
     ] {
         let found = compiled(order.clone()).diagnostics;
         let errors: Vec<_> = found.iter().filter(|found| found.is_error()).collect();

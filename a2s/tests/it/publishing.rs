@@ -42,7 +42,8 @@ fn findings(compilation: &Compilation, code: &str) -> Vec<(bool, String)> {
 fn a_name_that_nothing_declares_is_refused_at_publishing_alone() {
     let declared = json!([{"name": "opens", "type": "integer"}]);
     let text = document("1.1.0", &declared, "${open} > 1 && ${opens} > 0");
-    let message = "no step sets `open`, and it is not declared under `parameters`".to_owned();
+    let message =
+        "`open` is neither an output of a step nor declared under `parameters`".to_owned();
     let published = compile_to_publish(text.as_bytes());
     assert_eq!(findings(&published, "A2S047"), [(true, message.clone())]);
     let hint = published.diagnostics.iter().find_map(|found| found.hint.clone()).unwrap();

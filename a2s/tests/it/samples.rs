@@ -43,7 +43,7 @@ pub(crate) fn data_set(name: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// Text as documents have it, and text that looks like unknown.
+/// Text as documents have it, and text that looks like something else.
 pub(crate) fn any_text() -> impl Strategy<Value = String> + Clone {
     prop_oneof![
         4 => "[a-zA-Z0-9_./:#${}'\"-]{0,12}",

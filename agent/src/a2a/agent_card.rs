@@ -8,9 +8,10 @@ use url::Url;
 
 use super::wire_versions::A2aVersion;
 
-/// The most skills on a card.
+/// The maximum number of skills on a card.
 pub(crate) const MAX_SKILLS: usize = 100;
-/// The most skills that are read from the card of another agent, and the most words of each.
+/// The maximum number of skills that are read from the card of another agent, and the maximum lengths of
+/// its texts and names, in characters.
 const MAX_READ: usize = 500;
 const MAX_TEXT: usize = 1_000;
 const MAX_NAME: usize = 100;
@@ -22,7 +23,7 @@ const MORE: &str = " It has more skills than this card lists.";
 /// Writes the card of this agent in the notation of one version. `endpoint` is its address.
 ///
 /// The card of 0.3 also lists the interfaces of 1.0, as the official SDKs do: a reader of 1.0 that sends no
-/// `A2A-A2aVersion` finds them there, and a reader of 0.3 ignores the members that it does not know.
+/// header A2A-Version finds them there, and a reader of 0.3 ignores the members that it does not know.
 pub(crate) fn write_card(
     endpoint: &Url,
     skills: &[CapabilitySummary],
@@ -78,7 +79,8 @@ fn skill(capability: &CapabilitySummary) -> Value {
     })
 }
 
-/// The card of another agent, as far as it matters here. All of it is that agent's words.
+/// The card of another agent, with the parts that this agent needs. All its content comes from the other
+/// agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PeerCard {
     /// Its name for itself.
@@ -96,7 +98,7 @@ pub struct PeerCard {
     pub(crate) protocol: A2aVersion,
 }
 
-/// Something that an agent says it can do.
+/// An ability that an agent declares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PeerSkill {
     /// Its id on the card.
@@ -105,15 +107,15 @@ pub struct PeerSkill {
     pub name: String,
     /// Its description.
     pub description: String,
-    /// Words that it is found by.
+    /// Search words for the skill.
     pub tags: Vec<String>,
     /// Examples of messages that ask for it.
     pub examples: Vec<String>,
 }
 
 impl PeerCard {
-    /// Reads a card that was found at `origin`. The agent has to be asked at the same host: a token
-    /// for one host is shown to no other.
+    /// Reads a card that was found at `origin`. The agent's endpoint must have the same host, because a
+    /// token for one host is not sent to another.
     pub(crate) fn read(value: &Value, origin: &Url) -> Result<Self, String> {
         let members = value.as_object().ok_or("it is not an object")?;
         let (endpoint, protocol) = find_endpoint(members, origin)?;

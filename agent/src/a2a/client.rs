@@ -22,9 +22,9 @@ use crate::client::{Error as ClientError, ServiceClient, SseItem, SseStream};
 use crate::clock_and_ids::ClockAndIds;
 use crate::guard::{Guard, GuardDenial, GuardOutcome, MessageDirection};
 
-/// The most bytes of a card, of an answer and of an event of a stream.
+/// The maximum size of a card, of a response and of a stream event, in bytes.
 const MAX_RESPONSE: usize = 1 << 20;
-/// The most bytes and events of a stream.
+/// The maximum size of a stream in bytes, and the maximum number of its events.
 const MAX_STREAM: usize = 16 << 20;
 const MAX_EVENTS: usize = 1_000;
 /// The time limit for one response, or for a whole stream.
@@ -82,9 +82,9 @@ pub enum A2aError {
     Refused {
         /// The address.
         url: Box<Url>,
-        /// The code of JSON-RPC.
+        /// The JSON-RPC error code.
         code: i64,
-        /// Its words.
+        /// The error message.
         message: String,
     },
     /// The response takes too long, or the stream is too long.
@@ -147,7 +147,7 @@ impl A2aClient {
         std::mem::take(&mut self.decisions)
     }
 
-    /// A message in words, in a conversation where one is named.
+    /// Creates a text message, in the conversation `context` if one is given.
     #[must_use]
     pub fn new_message(&self, text: &str, context: Option<&str>) -> Message {
         Message {
@@ -199,10 +199,10 @@ impl A2aClient {
         self.version().read_task(&result).map_err(|why| bad_response(self.http.url(), why))
     }
 
-    /// Stops a task.
+    /// Cancels a task.
     ///
     /// # Errors
-    /// There is no answer, or none that may be used.
+    /// Fails when the agent does not respond, or when the response is invalid or denied.
     pub async fn cancel(&mut self, id: &str) -> Result<A2aTask, A2aError> {
         let result =
             self.call(RpcMethod::Cancel, A2aMethod::TaskCancel, json!({ "id": id })).await?;
@@ -222,7 +222,7 @@ impl A2aClient {
         json!({ "message": version.message(message), "configuration": configuration })
     }
 
-    /// One answer to one request.
+    /// Sends one request and reads its response.
     async fn call(
         &mut self,
         method: RpcMethod,
@@ -240,7 +240,7 @@ impl A2aClient {
         }
     }
 
-    /// Sends a request, as the guardians let it go.
+    /// Sends a request in the form that the guardians allow.
     async fn send_request(
         &mut self,
         method: RpcMethod,
@@ -276,7 +276,7 @@ impl A2aClient {
         Ok((id, self.http.send(request).await?))
     }
 
-    /// The result of an answer, as the guardians let it come in.
+    /// Reads the result of a response in the form that the guardians allow.
     async fn read_result(
         &mut self,
         id: &Value,

@@ -5,13 +5,13 @@
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// A request of JSON-RPC 2.0.
+/// A JSON-RPC 2.0 request.
 #[derive(ToSchema)]
 pub(crate) struct JsonRpcRequest {
     /// `2.0`.
     #[schema(pattern = "^2\\.0$", example = "2.0")]
     jsonrpc: String,
-    /// A text, a number, or null; the answer has it.
+    /// A text, a number, or null; the response has the same id.
     id: Value,
     /// The method: `message/send`, `SendMessage` and so on.
     method: String,
@@ -19,18 +19,18 @@ pub(crate) struct JsonRpcRequest {
     params: Map<String, Value>,
 }
 
-/// An answer of JSON-RPC 2.0: it has a result or an error.
+/// A JSON-RPC 2.0 response, which has a result or an error.
 #[derive(ToSchema)]
 pub(crate) struct JsonRpcResponse {
     /// `2.0`.
     #[schema(pattern = "^2\\.0$", example = "2.0")]
     jsonrpc: String,
-    /// That of the request.
+    /// The id of the request.
     id: Value,
-    /// A task or a message, as the method gives it.
+    /// A task or a message, depending on the method.
     #[schema(nullable = false)]
     result: Option<Map<String, Value>>,
-    /// The fault.
+    /// The error.
     #[schema(nullable = false)]
     error: Option<JsonRpcError>,
 }
@@ -38,11 +38,11 @@ pub(crate) struct JsonRpcResponse {
 /// The error of a request of JSON-RPC.
 #[derive(ToSchema)]
 pub(crate) struct JsonRpcError {
-    /// A code of JSON-RPC or of A2A (A2A 1.0, section 9.5).
+    /// A JSON-RPC or A2A error code (A2A 1.0, section 9.5).
     code: i64,
     /// The error message.
     message: String,
-    /// More about it.
+    /// Details of the error.
     data: Value,
 }
 
@@ -61,9 +61,9 @@ pub(crate) struct AgentCard {
     supported_interfaces: Vec<AgentInterface>,
     /// Its optional capabilities, such as streaming.
     capabilities: Map<String, Value>,
-    /// Media types that it reads.
+    /// The media types that the agent reads.
     default_input_modes: Vec<String>,
-    /// Media types that it writes.
+    /// The media types that the agent writes.
     default_output_modes: Vec<String>,
     /// The first 100 published capabilities.
     skills: Vec<AgentSkill>,
@@ -86,10 +86,10 @@ pub(crate) struct AgentInterface {
 pub(crate) struct AgentSkill {
     /// The name of the capability.
     id: String,
-    /// The name in words.
+    /// The name as separate words.
     name: String,
     /// Its description.
     description: String,
-    /// The services that it talks to.
+    /// The services that the capability talks to.
     tags: Vec<String>,
 }

@@ -8,18 +8,18 @@ use serde_json::{Map, Value};
 pub enum Role {
     /// The client.
     User,
-    /// The agent that is asked.
+    /// The agent that receives the request.
     Agent,
 }
 
-/// A piece of a message or of an artifact.
+/// A part of a message or of an artifact.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
-    /// Words.
+    /// A text.
     Text(String),
     /// A value.
     Data(Value),
-    /// A file, of which nothing is kept.
+    /// A file; its content is not stored.
     File,
 }
 
@@ -30,7 +30,7 @@ pub struct Message {
     pub id: String,
     /// The conversation.
     pub context: Option<String>,
-    /// The task that it is about.
+    /// The task that the message is about.
     pub task: Option<String>,
     /// The author of the message.
     pub role: Role,
@@ -41,23 +41,23 @@ pub struct Message {
 /// The state of a task (A2A 1.0, section 4.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskState {
-    /// It was taken on.
+    /// The agent has accepted the task.
     Submitted,
-    /// It is being done.
+    /// The task is in progress.
     Working,
-    /// It is done.
+    /// The task has succeeded.
     Completed,
-    /// It was not done.
+    /// The task has failed.
     Failed,
     /// It was stopped.
     Canceled,
-    /// It waits for an answer.
+    /// The task waits for a reply.
     InputRequired,
-    /// It was not taken on.
+    /// The agent has rejected the task.
     Rejected,
     /// It waits for an authentication.
     AuthRequired,
-    /// A state that neither version knows.
+    /// A state that is not defined in either version.
     Unknown,
 }
 
@@ -75,7 +75,7 @@ pub struct TaskStatus {
 /// A result of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskArtifact {
-    /// Its id, unique in the task.
+    /// The id, unique in the task.
     pub id: String,
     /// Its name.
     pub name: Option<String>,
@@ -88,7 +88,7 @@ pub struct TaskArtifact {
 /// A unit of work for a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct A2aTask {
-    /// Its id, made by the agent that does it.
+    /// The id, created by the agent that runs the task.
     pub id: String,
     /// The conversation.
     pub context: String,
@@ -105,9 +105,9 @@ pub struct A2aTask {
 /// The response to a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MessageReply {
-    /// A task, as it is now.
+    /// A task in its current state.
     Task(A2aTask),
-    /// A message, and no task.
+    /// A message without a task.
     Message(Message),
 }
 
@@ -116,7 +116,7 @@ pub enum MessageReply {
 pub enum TaskUpdate {
     /// The first update.
     Reply(MessageReply),
-    /// The task has another status.
+    /// The task has a new status.
     Status(TaskStatus),
     /// The task has a new or changed result.
     Artifact(TaskArtifact),
@@ -138,7 +138,7 @@ impl TaskState {
 }
 
 impl Message {
-    /// All that it says in words.
+    /// Returns the text of the message.
     #[must_use]
     pub fn text(&self) -> String {
         text_of(&self.parts)
@@ -162,7 +162,7 @@ impl A2aTask {
     }
 }
 
-/// The words among some parts, a line for each.
+/// Joins the texts among some parts, one on each line.
 pub(crate) fn text_of(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text(text) => Some(text.as_str()),

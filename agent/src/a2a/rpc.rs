@@ -7,7 +7,7 @@ use aos::message::A2aMethod;
 
 use super::wire_versions::A2aVersion;
 
-/// The longest id of a request, in bytes.
+/// The maximum length of a request id, in bytes.
 const MAX_ID: usize = 200;
 
 pub(crate) type Object = Map<String, Value>;
@@ -20,7 +20,7 @@ pub(crate) enum RpcMethod {
     Get,
     Cancel,
     Follow,
-    /// Anything about push notifications, which there are none of.
+    /// A method for push notifications, which this agent does not support.
     Push,
     /// The tasks of the caller, page by page.
     List,
@@ -28,7 +28,7 @@ pub(crate) enum RpcMethod {
     ExtendedCard,
 }
 
-/// The methods, by the names that each version has for them.
+/// The methods with their names in each version.
 const METHODS: [(&str, A2aVersion, RpcMethod); 21] = [
     ("message/send", A2aVersion::V0_3, RpcMethod::Send),
     ("message/stream", A2aVersion::V0_3, RpcMethod::Stream),
@@ -54,7 +54,7 @@ const METHODS: [(&str, A2aVersion, RpcMethod); 21] = [
 ];
 
 impl RpcMethod {
-    /// Its name in a version.
+    /// Returns the name of the method in a version.
     pub(crate) fn name(self, version: A2aVersion) -> &'static str {
         let named = METHODS.iter().find(|(_, of, method)| *of == version && *method == self);
         named.map_or("", |(name, ..)| name)
@@ -75,22 +75,22 @@ impl RpcMethod {
     }
 }
 
-/// A request that can be read.
+/// A valid request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RpcRequest {
     pub(crate) id: Value,
     pub(crate) version: A2aVersion,
     pub(crate) method: RpcMethod,
     pub(crate) params: Object,
-    /// All of it, as it came.
+    /// The complete request as it was received.
     pub(crate) raw: Object,
 }
 
-/// A request that cannot be used, or not now: the id to answer with, and why.
+/// The id and the error for the response to a request that is rejected.
 pub(crate) type RejectedRequest = (Value, RpcError);
 
 impl RpcRequest {
-    /// Reads a request. `header` is `A2A-Version`, where one was sent.
+    /// Reads a request. `header` is the value of the header A2A-Version, if the caller sent it.
     pub(crate) fn read(body: &[u8], header: Option<&str>) -> Result<Self, RejectedRequest> {
         let value: Value = serde_json::from_slice(body)
             .map_err(|error| (Value::Null, RpcError::new(Kind::Parse, error.to_string())))?;
@@ -102,7 +102,7 @@ impl RpcRequest {
         Self::from_object(whole, header)
     }
 
-    /// Reads a request that is JSON already.
+    /// Reads a request that is already parsed as JSON.
     pub(crate) fn from_object(
         whole: Object,
         header: Option<&str>,
@@ -200,7 +200,7 @@ impl RpcError {
         Self { kind, message: message.into() }
     }
 
-    /// The answer to the request with this id.
+    /// Creates the response to the request with this id.
     pub(crate) fn to_response(&self, id: &Value) -> Object {
         let info = json!({
             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
@@ -212,7 +212,7 @@ impl RpcError {
     }
 }
 
-/// The answer with a result.
+/// Creates a response with a result.
 pub(crate) fn result_response(id: &Value, result: Value) -> Object {
     envelope(id, "result", result)
 }

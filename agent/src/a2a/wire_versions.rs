@@ -13,7 +13,7 @@ use super::model::{
     A2aTask, Message, MessageReply, Part, Role, TaskArtifact, TaskState, TaskStatus, TaskUpdate,
 };
 
-/// A version of the protocol that is spoken here.
+/// A supported version of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum A2aVersion {
     /// 0.3, with method names such as `message/send`.
@@ -22,7 +22,7 @@ pub enum A2aVersion {
     V1_0,
 }
 
-/// States, with their names in 0.3 and in 1.0.
+/// The states, with their names in 0.3 and in 1.0.
 const STATES: [(TaskState, &str, &str); 9] = [
     (TaskState::Submitted, "submitted", "TASK_STATE_SUBMITTED"),
     (TaskState::Working, "working", "TASK_STATE_WORKING"),
@@ -36,7 +36,7 @@ const STATES: [(TaskState, &str, &str); 9] = [
 ];
 
 impl A2aVersion {
-    /// Reads the header `A2A-A2aVersion`. Only its first two numbers count (1.0, section 3.6).
+    /// Reads the header A2A-Version. Only its first two numbers count (1.0, section 3.6).
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut numbers = text.trim().split('.');
         match (numbers.next(), numbers.next()) {
@@ -46,7 +46,7 @@ impl A2aVersion {
         }
     }
 
-    /// As a header says it.
+    /// Returns the version as in a header.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

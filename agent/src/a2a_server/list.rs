@@ -14,16 +14,16 @@ use crate::a2a_server::tasks::TaskListItem;
 /// The default and the largest number of tasks in a page.
 const PAGE: usize = 50;
 const MAX_PAGE: u64 = 100;
-/// The most bytes of tasks in a page; one task it has in any case.
+/// The maximum size of the tasks in a page, in bytes; a page always has at least one task.
 const MAX_BYTES: usize = 4 << 20;
 
-/// The tasks that are asked for.
+/// The filters and the page of a task list.
 #[derive(Debug)]
-pub(super) struct TaskListQuery {
+pub(crate) struct TaskListQuery {
     context: Option<String>,
     state: Option<TaskState>,
     since: Option<Timestamp>,
-    /// The last task of the page before: when something happened to it, and its id.
+    /// The last task of the previous page: the time of its last change, and its id.
     after: Option<(Timestamp, Uuid)>,
     size: usize,
     history: usize,
@@ -31,8 +31,10 @@ pub(super) struct TaskListQuery {
 }
 
 impl TaskListQuery {
+    /// Reads the query from the parameters.
+    ///
     /// # Errors
-    /// A parameter has the wrong type or is out of range.
+    /// Fails when a parameter has the wrong type or is out of range.
     pub(super) fn read(version: A2aVersion, params: &Object) -> Result<Self, RpcError> {
         let given = |name: &str| params.get(name).filter(|value| !value.is_null());
         let text = |name: &str| match given(name) {
@@ -85,7 +87,7 @@ impl TaskListQuery {
         })
     }
 
-    /// The page, of tasks that come in the order of a list.
+    /// Writes the page of the query from tasks that are in the order of the list.
     pub(super) fn to_page(&self, listed: Vec<TaskListItem>, version: A2aVersion) -> Value {
         let fits = |task: &TaskListItem| {
             self.context.as_ref().is_none_or(|context| *context == task.entry.context)

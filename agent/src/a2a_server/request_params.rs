@@ -14,7 +14,7 @@ use crate::guard::RedactedInputs;
 
 /// The requested action.
 #[derive(Debug)]
-pub(super) enum ParsedRequest {
+pub(crate) enum ParsedRequest {
     Message(Box<IncomingMessage>),
     Task { id: Uuid, history: Option<usize> },
     List(TaskListQuery),
@@ -24,10 +24,10 @@ pub(super) enum ParsedRequest {
 
 /// A message.
 #[derive(Debug)]
-pub(super) struct IncomingMessage {
+pub(crate) struct IncomingMessage {
     pub(super) message: Message,
-    pub(super) intent: A2aIntent,
-    /// The conversation, where it is one that goes on.
+    pub(crate) intent: A2aIntent,
+    /// The conversation, if the message continues one.
     pub(super) context: Option<String>,
     /// The task with the question that the message answers.
     pub(super) task: Option<Uuid>,
@@ -37,7 +37,7 @@ pub(super) struct IncomingMessage {
 }
 
 impl ParsedRequest {
-    pub(super) fn read(call: &RpcRequest) -> Result<Self, RpcError> {
+    pub(crate) fn read(call: &RpcRequest) -> Result<Self, RpcError> {
         let params = &call.params;
         match call.method {
             RpcMethod::Send | RpcMethod::Stream => {
@@ -52,15 +52,15 @@ impl ParsedRequest {
 
     /// Restores the hidden values in a message, where their locations are unchanged. The stored message
     /// does not get them.
-    pub(super) fn restore_inputs(&mut self, before: &Self, hidden: &RedactedInputs) {
+    pub(crate) fn restore_inputs(&mut self, before: &Self, hidden: &RedactedInputs) {
         if let (Self::Message(now), Self::Message(before)) = (self, before) {
             hidden.restore(&mut now.intent.inputs, &before.intent.inputs);
         }
     }
 }
 
-/// Hides the values of inputs in a request.
-pub(super) fn hide_inputs(request: &mut Object, hidden: &RedactedInputs) {
+/// Hides the values of the inputs in a request.
+pub(crate) fn hide_inputs(request: &mut Object, hidden: &RedactedInputs) {
     let message = request.get_mut("params").and_then(|params| params.get_mut("message"));
     let parts = message.and_then(|message| message.get_mut("parts")?.as_array_mut());
     for part in parts.into_iter().flatten() {
@@ -118,7 +118,7 @@ impl IncomingMessage {
     }
 }
 
-/// The id of a task. Ours are UUIDs; no other is known.
+/// Reads the id of a task. Valid ids are UUIDs; the task of any other id is not found.
 fn task_id(params: &Object) -> Result<Uuid, RpcError> {
     let id = wire_versions::id(params, "id")
         .map_err(invalid_params)?

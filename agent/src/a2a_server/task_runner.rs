@@ -111,8 +111,8 @@ impl A2aServer {
         end.ended = true;
     }
 
-    /// Looks at the run that a task waits for, where it waits for one, and lets the task go on when the
-    /// run does. What has ended is there when this is over.
+    /// Checks the run that a task waits for, if there is one, and continues the task when the run
+    /// continues. If the run has ended, the task has its result when this function returns.
     pub(super) async fn refresh_waiting_task(self: &Arc<Self>, entry: &Arc<TaskEntry>) {
         let Some(mut waiting) = entry.waiting_turn() else { return };
         if entry.snapshot().0.status.state != TaskState::AuthRequired {
@@ -146,7 +146,7 @@ impl A2aServer {
         }
     }
 
-    /// Follows the run of a task that has waited, until it ends or waits again.
+    /// Follows the run of a task that waited, until the run ends or waits again.
     fn follow_run(
         self: &Arc<Self>,
         entry: &Arc<TaskEntry>,

@@ -16,10 +16,10 @@ use uuid::Uuid;
 use crate::a2a::model::{A2aTask, Message, Part, TaskState, TaskStatus, TaskUpdate};
 use crate::agent::turn::waiting::WaitingTurn;
 
-/// The most tasks that are kept. Those that nothing happens to make room, the oldest first; where
-/// there are none, no further task is taken on.
+/// The maximum number of stored tasks. A new task replaces the oldest inactive task; if all tasks are
+/// active, the server accepts no further task.
 pub(super) const MAX_TASKS: usize = 256;
-/// The most of them that are kept for one principal.
+/// The maximum number of stored tasks of one principal.
 pub(super) const MAX_OWNED: usize = 64;
 /// The time that a task is kept, and a question stays open, after the last change.
 const TASK_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
@@ -53,7 +53,7 @@ struct TaskEntryState {
     task: A2aTask,
     updates: Vec<TaskUpdate>,
     pending: Option<PendingQuestion>,
-    /// The inputs that are asked for and not secret.
+    /// The requested inputs that are not secret.
     open: Vec<String>,
     work: Option<AbortHandle>,
     /// The turn that waits for a person, until its run has ended.
@@ -87,8 +87,7 @@ impl TaskListItem {
     }
 }
 
-/// There is no room for another task: something happens to all that are kept, or to all of the same
-/// principal.
+/// The error when another task cannot be stored: all stored tasks are active, or all of the same principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TaskStoreFull;
 
@@ -141,7 +140,7 @@ impl TaskStore {
         Ok(entry)
     }
 
-    /// A task of `owner` that is still known.
+    /// Returns a task of `owner`, if it is still stored.
     pub(super) fn get(
         &self,
         id: Uuid,
@@ -152,7 +151,7 @@ impl TaskStore {
         (entry.owner.as_ref() == owner && !entry.is_removable(Some(now))).then_some(entry)
     }
 
-    /// All tasks of `owner` that are still known, the one that something happened to last first.
+    /// Returns all stored tasks of `owner`; the task with the latest change is first.
     pub(super) fn list(&self, owner: Option<&Principal>, now: Timestamp) -> Vec<TaskListItem> {
         let known = self.lock();
         let own = known.values().filter(|entry| entry.owner.as_ref() == owner);
@@ -179,13 +178,13 @@ impl TaskEntry {
         inner.task.status.state.is_settled() && is_old
     }
 
-    /// The task as it is now, and how many updates led to it.
+    /// Returns the current task, and the number of its updates so far.
     pub(super) fn snapshot(&self) -> (A2aTask, usize) {
         let inner = self.lock();
         (inner.task.clone(), inner.updates.len())
     }
 
-    /// Takes a message: the first one, or the answer to a question, which is given back.
+    /// Accepts a message: the first one, or the reply to a question. Returns the question.
     pub(super) fn accept_message(
         &self,
         message: Message,
@@ -235,15 +234,15 @@ impl TaskEntry {
         self.changed.send_replace(count);
     }
 
-    /// The task waits: this is what its question was about, and which of the inputs that it asks for
-    /// are not secret.
+    /// Stores the question that the task waits for, and the names of its requested inputs that are not
+    /// secret.
     pub(super) fn set_question(&self, pending: PendingQuestion, open: Vec<String>) {
         let mut inner = self.lock();
         inner.pending = Some(pending);
         inner.open = open;
     }
 
-    /// The inputs that were asked for last and are not secret.
+    /// Returns the inputs of the last question that are not secret.
     pub(super) fn open_inputs(&self) -> Vec<String> {
         self.lock().open.clone()
     }
@@ -330,7 +329,7 @@ impl TaskEntry {
         }
     }
 
-    /// Waits until nothing more happens by itself.
+    /// Waits until the task changes no more without a new message.
     pub(super) async fn wait_until_settled(&self) {
         let mut seen = self.snapshot().1;
         while self.next_update(seen).await.is_some() {
@@ -339,7 +338,7 @@ impl TaskEntry {
     }
 }
 
-/// The task that makes room: of those that nothing happens to, the one that was touched first.
+/// Returns the task to remove: of the inactive tasks, the one with the oldest change.
 fn oldest_idle<'a>(entries: impl Iterator<Item = &'a Arc<TaskEntry>>) -> Option<Uuid> {
     let idle = entries.filter(|entry| entry.is_removable(None));
     idle.min_by_key(|entry| entry.lock().touched).map(|entry| entry.id)
@@ -355,7 +354,7 @@ fn count_dropped(history: &[Message]) -> usize {
     history.len() - kept.count().max(1).min(history.len())
 }
 
-/// About how many bytes a message has.
+/// Returns the approximate size of a message, in bytes.
 fn size(message: &Message) -> usize {
     let part = |part: &Part| match part {
         Part::Text(text) => text.len(),

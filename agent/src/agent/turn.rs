@@ -29,22 +29,22 @@ use crate::error::Error;
 use crate::guard::{GuardContext, GuardDenial, GuardOutcome};
 use crate::state_store::StateStore;
 
-/// A turn that is being taken.
+/// A turn in progress.
 struct AgentTurn<'a> {
     agent: &'a Agent,
     store: &'a dyn StateStore,
     emit: &'a mut (dyn FnMut(AgentEvent) + Send),
     session: String,
     id: Uuid,
-    /// The same, as guardians see it.
+    /// The id of the turn as guardians see it.
     turn: String,
     /// The reason why actions run without a question; none when they need one.
     consent: Option<ConsentSource>,
-    /// The same, once some have.
+    /// The reason why actions have run without a question; none when no action has.
     unconfirmed: Option<ConsentSource>,
     runs: Vec<AgentRun>,
     skipped: Vec<SkippedCandidate>,
-    /// The capabilities that were chosen and not run.
+    /// The chosen capabilities that have not run.
     not_started: Vec<CapabilityRef>,
     delegated: Option<DelegationResult>,
     /// The documents that were fetched so far, by source and pin.
@@ -231,8 +231,8 @@ impl AgentTurn<'_> {
         Ok(prepared)
     }
 
-    /// Asks for a yes to all actions that are not known to be read-only, unless the wish comes with
-    /// one, or none is wanted.
+    /// Asks for confirmation of all actions that are not known to be read-only, unless the request confirms
+    /// them or confirmation is off.
     fn check_consent(
         &mut self,
         prepared: &[(PreparedRun, SubTask)],
@@ -264,7 +264,7 @@ impl AgentTurn<'_> {
         Err(TurnOutcome { question: Some(question), ..ending }.into())
     }
 
-    /// Says that actions are taken without a question.
+    /// Reports that actions run without a question.
     fn report_unconfirmed(
         &mut self,
         capabilities: Vec<CapabilityRef>,
@@ -314,7 +314,7 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// The next candidate that could be run as it is.
+    /// Returns the next candidate that can run as it is.
     async fn next_candidate(
         &mut self,
         task: &mut SubTask,
@@ -410,7 +410,7 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// The answer, once the guardians have read it.
+    /// Creates the response after the guardians have checked its message.
     async fn finish(&mut self, ending: TurnOutcome) -> AgentResponse {
         let TurnOutcome { mut status, message, mut question, nearest } = ending;
         let scene = self.guard_context("agent");

@@ -8,7 +8,7 @@ use reqwest::Response;
 
 use super::{Error, ServiceClient};
 
-/// The events of one answer.
+/// The events of one response.
 pub(crate) struct SseStream {
     chunks: BoxStream<'static, reqwest::Result<Vec<u8>>>,
     /// The received bytes of the next block.
@@ -20,9 +20,9 @@ pub(crate) struct SseStream {
 /// One event.
 #[derive(Debug)]
 pub(crate) struct SseEvent {
-    /// Its type, when it has one.
+    /// The type of the event, if it has one.
     pub(crate) event: Option<String>,
-    /// Its data.
+    /// The data of the event.
     pub(crate) data: String,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct SseEvent {
 #[derive(Debug)]
 pub(crate) enum SseItem {
     Event(SseEvent),
-    /// The answer is at its end.
+    /// The response has ended.
     End,
     /// The connection broke.
     Broken(reqwest::Error),
@@ -42,10 +42,10 @@ impl SseStream {
         Self { chunks, buffer: Vec::new(), searched: 0 }
     }
 
-    /// The next event; comments are passed over. Dropping the future loses none.
+    /// Returns the next event, and skips comments. No event is lost when the future is dropped.
     ///
     /// # Errors
-    /// An event is too large.
+    /// Fails when an event is too large.
     pub(crate) async fn next(&mut self, client: &ServiceClient) -> Result<SseItem, Error> {
         loop {
             while let Some(end) = find_blank_line(&self.buffer, self.searched) {
@@ -87,7 +87,7 @@ fn find_blank_line(buffer: &[u8], searched: usize) -> Option<usize> {
     })
 }
 
-/// The event of one block; comments and empty blocks have none.
+/// Reads the event of one block; returns none for comments and empty blocks.
 fn parse_event(block: &[u8]) -> Option<SseEvent> {
     let text = String::from_utf8_lossy(block);
     let fields = |name: &'static str| {

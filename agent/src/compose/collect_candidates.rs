@@ -9,13 +9,13 @@ use super::{ChainCandidate, ChainRequest, MAX_CANDIDATES, MAX_STEPS};
 use crate::client::Error;
 use crate::registry::RemoteRegistry;
 
-/// The requests that a sentence is made of, each with the capabilities that `registry` finds for it.
+/// Splits a sentence into requests, each with the capabilities that `registry` finds for it.
 ///
-/// Their documents have the digests that the search named. There are none when the sentence asks for
-/// one thing, or for more than a chain may do.
+/// Their documents have the digests from the search. The result is empty when the sentence contains one
+/// request, or more requests than a chain may have.
 ///
 /// # Errors
-/// When the registry refuses or does not answer.
+/// Fails when the registry rejects a request or does not respond.
 pub async fn collect_candidates(
     registry: &RemoteRegistry,
     sentence: &str,

@@ -2,7 +2,7 @@
 
 use super::word_similarity;
 
-/// Words that point at what came before.
+/// Words that refer to an earlier request.
 const PRONOUNS: [&str; 8] = ["it", "them", "this", "that", "these", "those", "its", "their"];
 /// Words before a thing that the request refers to.
 const DETERMINERS: [&str; 7] = ["the", "its", "their", "this", "that", "these", "those"];
@@ -13,13 +13,13 @@ const THING_ENDS: [&str; 25] = [
 ];
 /// Subjects of a clause. The name of a thing ends at them, too.
 const SUBJECTS: [&str; 8] = ["it", "they", "he", "she", "we", "i", "you", "there"];
-/// Words of a thing that is pointed at.
+/// The maximum number of words in the name of a thing.
 const MAX_THING_WORDS: usize = 3;
 
 /// The references in a request to earlier requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Coreferences {
-    /// The word that points at what came before as a whole: `it`.
+    /// The word that refers to the complete earlier result: `it`.
     pub(super) pronoun: Option<String>,
     /// The things that the request refers to: the words after `the`, `its` and the like.
     pub(super) things: Vec<Vec<String>>,
@@ -54,14 +54,14 @@ impl Coreferences {
     }
 }
 
-/// The thing that these words begin with.
+/// Returns the thing at the beginning of these words.
 fn leading_thing(words: &[String]) -> Vec<String> {
     let goes_on =
         |word: &&String| !THING_ENDS.contains(&word.as_str()) && !SUBJECTS.contains(&word.as_str());
     words.iter().take(MAX_THING_WORDS).take_while(goes_on).cloned().collect()
 }
 
-/// The words of a phrase without what points: `capital` of "its capital".
+/// Returns the words of a phrase without the determiner: `capital` of "its capital".
 pub(super) fn named_thing(text: &str) -> Option<Vec<String>> {
     let words = unquoted_words(text);
     let first = words.first().filter(|word| DETERMINERS.contains(&word.as_str()))?;
@@ -69,7 +69,7 @@ pub(super) fn named_thing(text: &str) -> Option<Vec<String>> {
     (!thing.is_empty() && !first.is_empty()).then_some(thing)
 }
 
-/// The words of a text in lower case, quoted texts left out.
+/// Returns the words of a text in lower case, without quoted texts.
 fn unquoted_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut quote: Option<char> = None;

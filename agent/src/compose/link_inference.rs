@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::coreference::{self, Coreferences};
 use super::{ChainMember, ProposalLink, word_similarity};
 
-/// Outputs that are made a text together.
+/// The maximum number of outputs that are combined into one text.
 const MAX_TEXT_PARTS: usize = 6;
 /// The smallest confidence of a link.
 const MIN_CONFIDENCE: f64 = 0.6;
 
-/// One later capability among those before it.
+/// The inference of links from earlier capabilities to a later one.
 pub(super) struct LinkInference<'j, 'r> {
     pub(super) earlier: &'j [&'j ChainMember<'r>],
     pub(super) member: &'j ChainMember<'r>,
@@ -22,7 +22,7 @@ pub(super) struct LinkInference<'j, 'r> {
     pub(super) coreferences: &'j Coreferences,
 }
 
-/// An output that may feed an input.
+/// A possible link from an output to an input.
 struct LinkHypothesis {
     feed: InputBinding,
     from: usize,
@@ -31,7 +31,7 @@ struct LinkHypothesis {
 }
 
 impl LinkInference<'_, '_> {
-    /// The links to the inputs of the later capability, at most one to each.
+    /// Infers the links to the inputs of the later capability, at most one for each input.
     pub(super) fn infer_links(&self) -> Vec<(InputBinding, ProposalLink)> {
         let mut links = Vec::new();
         for field in self.member.interface().inputs.iter().filter(|field| !field.secret) {
@@ -171,7 +171,8 @@ impl LinkInference<'_, '_> {
         Some(hypothesis)
     }
 
-    /// The one output that a thing names: "its capital", or what "the forecast" comes from.
+    /// Links the only output that a thing names, such as "its capital", or the output of the only
+    /// capability that the thing is about, such as "the forecast".
     fn link_by_thing(
         &self,
         field: &InputField,
@@ -251,7 +252,7 @@ impl LinkInference<'_, '_> {
         self.link_from_output(field, from, output, 0.65, because)
     }
 
-    /// An output of the same name and type.
+    /// Links an output of the same name and type.
     fn link_by_name(&self, field: &InputField) -> Option<LinkHypothesis> {
         let name = word_similarity::words_of_name(&field.name);
         let mut same = self
@@ -289,7 +290,7 @@ impl LinkInference<'_, '_> {
         own.is_some() && inputs.filter_map(rank).min() == own
     }
 
-    /// The last capability that is asked for something, and does not only change something.
+    /// Returns the last capability that reads something, or else the last one.
     fn source(&self) -> Option<usize> {
         let reads = (0..self.earlier.len()).rev().find(|at| !self.earlier[*at].changes());
         reads.or_else(|| self.earlier.len().checked_sub(1))
@@ -351,7 +352,7 @@ impl LinkInference<'_, '_> {
         })
     }
 
-    /// One output for an input, when their types meet; a number becomes a text where one is taken.
+    /// Links one output to an input if their types fit; a number is converted if the input accepts a text.
     fn link_from_output(
         &self,
         field: &InputField,

@@ -366,7 +366,7 @@ fn of_two_that_fit_alike_the_one_that_lacks_nothing_comes_first() {
     assert_eq!(to, ["PostHere", "PostThere"]);
 }
 
-/// What people might say of any describes what links two capabilities.
+/// What people might say of any two capabilities.
 const WAYS: [&str; 8] = [
     "tweet it",
     "send the result to topic x",

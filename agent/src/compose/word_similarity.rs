@@ -47,7 +47,7 @@ pub(super) const GENERIC_NAMES: [&str; 44] = [
     "words",
     "year",
 ];
-/// Names of inputs that take any text.
+/// Names of inputs that accept any text.
 pub(super) const CONTENT_INPUTS: [&str; 11] = [
     "text",
     "message",
@@ -78,13 +78,13 @@ pub(super) const MAIN_OUTPUTS: [&str; 14] = [
     "headline",
     "description",
 ];
-/// Verbs that capabilities begin with which change something.
+/// Verbs at the beginning of the names of capabilities that change something.
 pub(super) const CHANGING_VERBS: [&str; 24] = [
     "post", "send", "share", "publish", "notify", "push", "announce", "tweet", "write", "create",
     "update", "delete", "remove", "add", "set", "upload", "reach", "warn", "alert", "order",
     "book", "buy", "pay", "save",
 ];
-/// Words that say nothing of what something is about.
+/// Words that do not show the subject of a text.
 const STOP_WORDS: [&str; 46] = [
     "a", "an", "the", "of", "in", "on", "at", "for", "to", "from", "by", "with", "and", "or", "as",
     "its", "is", "are", "be", "it", "that", "this", "one", "two", "such", "what", "which", "how",
@@ -92,7 +92,7 @@ const STOP_WORDS: [&str; 46] = [
     "current", "when", "where", "so", "than", "only", "code",
 ];
 
-/// The words of an identifier in lower case.
+/// Returns the words of an identifier in lower case.
 pub(super) fn words_of_name(name: &str) -> Vec<String> {
     a2s::split_name(name).to_lowercase().split(' ').map(str::to_owned).collect()
 }

@@ -12,20 +12,20 @@ pub(crate) struct RedactedInputs {
 }
 
 impl RedactedInputs {
-    /// All but those with these names.
+    /// Creates a rule that hides all inputs except those with these names.
     pub(crate) fn all_except(open: Vec<String>) -> Self {
         Self { open }
     }
 
-    /// Leaves a word in the place of each hidden value.
+    /// Replaces each hidden value with a placeholder.
     pub(crate) fn redact(&self, inputs: &mut Object) {
         for (_, value) in inputs.iter_mut().filter(|(name, _)| self.is_redacted(name)) {
             *value = json!(HIDDEN);
         }
     }
 
-    /// Puts the values of `before` back where that word still stands: guardians may put another value
-    /// in the place of a hidden one, and move none.
+    /// Restores the values of `before` where the placeholder still is: guardians may replace a hidden
+    /// value, but cannot move one.
     pub(crate) fn restore(&self, inputs: &mut Object, before: &Object) {
         for (name, value) in inputs.iter_mut().filter(|(name, _)| self.is_redacted(name)) {
             if *value == HIDDEN

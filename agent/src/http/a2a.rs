@@ -28,7 +28,7 @@ use crate::a2a_server::RpcResponse;
 use crate::error::Error;
 use crate::requester::Requester;
 
-/// The largest request, in bytes: a message with its inputs.
+/// The maximum size of a request, in bytes: a message with its inputs.
 const MAX_BODY: usize = 256 << 10;
 /// The interval at which a silent stream sends a sign of life.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -57,8 +57,9 @@ fn card_routes() -> OpenApiRouter<App> {
 /// The card of this agent
 ///
 /// Describes this agent to other agents: its address, the authentication that it requires, and the first
-/// 100 of the published capabilities as its skills. `A2A-A2aVersion: 1.0` asks for the notation of A2A 1.0.
-/// Without the header, the card has the notation of 0.3, which lists the interfaces of 1.0 as well.
+/// 100 of the published capabilities as its skills. The header A2A-Version with the value 1.0 requests the
+/// notation of A2A 1.0. Without the header, the card has the notation of 0.3, which lists the interfaces of
+/// 1.0 as well.
 #[utoipa::path(
     get, path = "/.well-known/agent-card.json", tag = "agent",
     params(
@@ -154,7 +155,7 @@ async fn call_a2a(
     }
 }
 
-/// An answer as a stream has it. It is one line: JSON has no others.
+/// Converts a response to a stream event. It has one line, because JSON escapes line breaks.
 fn event(answer: &Map<String, Value>) -> Event {
     let text = serde_json::to_string(answer).unwrap_or_default();
     Event::default().data(text)

@@ -49,7 +49,7 @@ impl CapabilityInfo {
         }
     }
 
-    /// The version as others name it.
+    /// Returns the reference to this version.
     pub(super) fn pin(&self) -> CapabilityRef {
         CapabilityRef {
             name: self.name.clone(),
@@ -63,7 +63,7 @@ impl CapabilityInfo {
         self.interface.inputs.iter().find(|field| field.name == name)
     }
 
-    /// The names of its own inputs that are not secret.
+    /// Returns the names of its own inputs that are not secret.
     pub(super) fn open_inputs(&self) -> impl Iterator<Item = &str> {
         self.interface.inputs.iter().filter(|field| !field.secret).map(|field| field.name.as_str())
     }
@@ -95,7 +95,7 @@ impl CapabilityCache {
         Ok(fact)
     }
 
-    /// The same of an exact version.
+    /// Finds the capability of an exact version.
     pub(super) async fn find_pinned(
         &self,
         registry: &RemoteRegistry,
@@ -118,5 +118,5 @@ impl CapabilityCache {
     }
 }
 
-/// The newest version.
+/// The selector of the newest version.
 pub(super) const LATEST: &str = "latest";

@@ -26,7 +26,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(15);
 const MAX_TOOLS: usize = 128;
 /// The most pages of capabilities that are searched.
 const MAX_PAGES: usize = 50;
-/// The longest name of a tool that clients take.
+/// The maximum length of a tool name that clients accept.
 const MAX_NAME: usize = 64;
 
 /// A selection of capabilities that are their own tools.
@@ -36,7 +36,7 @@ pub enum ListedTools {
     Capability {
         /// Its name.
         name: CapabilityName,
-        /// The versions that will do.
+        /// The accepted versions.
         range: VersionReq,
     },
     /// `host:HOST`: every capability that talks to the host.
@@ -69,7 +69,7 @@ impl FromStr for ListedTools {
     }
 }
 
-/// A capability that is a tool, bound to one content.
+/// A capability that is a tool, with a fixed version and checksum.
 #[derive(Debug, PartialEq)]
 pub(super) struct ListedTool {
     pub(super) tool: Tool,
@@ -96,7 +96,7 @@ pub(super) struct ToolListing {
     selectors: Arc<[ListedTools]>,
     registry: RemoteRegistry,
     cache: CapabilityCache,
-    /// Held while the registry is asked, so that one asks for all.
+    /// The lock for requests to the registry, so that one request serves all waiting callers.
     refreshing: Arc<Mutex<()>>,
     pub(super) snapshot: watch::Sender<ToolSnapshot>,
 }
@@ -141,7 +141,7 @@ impl ToolListing {
         self.snapshot.borrow().clone()
     }
 
-    /// Wakes when something else is listed.
+    /// Subscribes to changes of the list.
     pub(super) fn changes(&self) -> watch::Receiver<ToolSnapshot> {
         self.snapshot.subscribe()
     }
@@ -207,7 +207,7 @@ impl ToolListing {
         Ok(found)
     }
 
-    /// The newest version in a range; none when there is none.
+    /// Finds the newest version in a range; the result is empty when no version matches.
     async fn find_version(
         &self,
         name: &CapabilityName,
@@ -294,7 +294,7 @@ fn build_tool(capability: &CapabilityInfo, release: &CapabilitySummary) -> Tool 
         .with_meta(meta)
 }
 
-/// A name that every client takes and no other tool has.
+/// Returns a name that every client accepts and that differs from all other tools.
 fn tool_name(name: &str, digest: Digest) -> String {
     if name.len() <= MAX_NAME && BuiltInTool::find(name).is_none() {
         return name.to_owned();
@@ -320,7 +320,7 @@ fn run_output_schema(output: JsonObject) -> JsonObject {
     object(schema)
 }
 
-/// A schema inside another names no dialect of its own.
+/// Removes the dialect from a schema that becomes a part of another schema.
 fn without_dialect(mut schema: JsonObject) -> Value {
     schema.remove("$schema");
     Value::Object(schema)

@@ -20,7 +20,7 @@ use super::tool_result::ToolError;
 
 /// The time that a person has for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-/// The longest description of a field, in characters.
+/// The maximum length of a field description, in characters.
 const MAX_WORDS: usize = 500;
 
 /// The person at the client, who can be asked.
@@ -36,7 +36,7 @@ pub(super) struct ElicitationSession<'a> {
 /// The result of a question.
 pub(super) enum ElicitationOutcome {
     Answer(ElicitResult),
-    /// The client asks, and calls again with the answer.
+    /// The client must ask the person, and call again with the answer.
     InputRequired(Box<InputRequiredResult>),
 }
 
@@ -56,8 +56,8 @@ impl<'a> ElicitationSession<'a> {
         elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none())
     }
 
-    /// Asks one question, which is the same question when `key` is. `state` comes back with the
-    /// answer, when that comes with another call.
+    /// Asks one question; questions with the same `key` are the same. If the answer comes with another
+    /// call, that call also contains `state`.
     pub(super) async fn ask(
         &mut self,
         key: &str,
@@ -90,7 +90,7 @@ impl<'a> ElicitationSession<'a> {
         self.ask_now(key, params).await.map(ElicitationOutcome::Answer)
     }
 
-    /// Asks while the call waits.
+    /// Asks the person while the call waits.
     async fn ask_now(
         &mut self,
         key: &str,
@@ -113,7 +113,8 @@ impl<'a> ElicitationSession<'a> {
     }
 }
 
-/// A form with these fields; none when one of them is secret or more than a form can take.
+/// Creates a form with these fields; returns none when a field is secret or has a type that forms do not
+/// support.
 pub(super) fn form(fields: &[InputField]) -> Option<ElicitationSchema> {
     let mut properties = BTreeMap::new();
     for field in fields {
@@ -126,7 +127,7 @@ pub(super) fn form(fields: &[InputField]) -> Option<ElicitationSchema> {
     Some(ElicitationSchema::new(properties).with_required(names))
 }
 
-/// The schema of a field as forms know them: text, number, yes or no, or one of some texts.
+/// Converts the schema of a field to a type of forms: text, number, boolean, or a choice of texts.
 fn to_form_field(field: &InputField) -> Option<PrimitiveSchemaDefinition> {
     let schema = field.schema.as_object()?;
     let mut plain = JsonObject::new();
@@ -154,7 +155,7 @@ fn to_form_field(field: &InputField) -> Option<PrimitiveSchemaDefinition> {
     serde_json::from_value(Value::Object(plain)).ok()
 }
 
-/// A form without fields: yes or no.
+/// Creates a form without fields, to accept or reject.
 pub(super) fn yes_or_no() -> ElicitationSchema {
     ElicitationSchema::new(BTreeMap::new())
 }

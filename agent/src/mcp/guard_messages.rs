@@ -20,13 +20,13 @@ const MAX_WORDS: usize = 500;
 /// The inputs of a capability in a request.
 #[derive(Debug, Clone)]
 pub(super) struct RequestInputs {
-    /// The members of `params` that lead to them.
+    /// The path to the inputs in `params`.
     pub(super) path: &'static [&'static str],
     /// The inputs among them that guardians may not see.
     pub(super) hidden: RedactedInputs,
 }
 
-/// A message and its answer, as the guardians see them.
+/// A message and its response, as the guardians see them.
 pub(super) struct GuardedExchange<'a> {
     pub(super) shared: &'a McpServerState,
     /// The guardians of the caller.
@@ -41,7 +41,7 @@ pub(super) struct GuardedExchange<'a> {
 }
 
 impl<'a> GuardedExchange<'a> {
-    /// A message that begins a turn.
+    /// Creates the exchange for a message that begins a turn.
     pub(super) fn new(
         shared: &'a McpServerState,
         guard: &'a Guard,

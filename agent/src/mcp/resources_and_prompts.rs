@@ -20,15 +20,15 @@ const TEMPLATE: &str = "a2s://capabilities/{name}@{version}";
 const PROMPT: &str = "use_capabilities";
 /// The most pages of names that are searched for a completion.
 const MOST_PAGES: usize = 20;
-/// The longest goal that the prompt takes, in bytes.
+/// The maximum length of the goal in the prompt, in bytes.
 const MAX_GOAL: usize = 10_000;
 
-/// The address of a document.
+/// Returns the address of a document.
 pub(super) fn uri_of(name: &str, version: &Version) -> String {
     format!("{PREFIX}{name}@{version}")
 }
 
-/// A page of documents: the newest version of each capability, in order of name.
+/// Returns a page of documents: the newest version of each capability, in order of name.
 pub(super) async fn list(
     caller: &McpCaller,
     cursor: Option<&str>,
@@ -59,7 +59,7 @@ pub(super) fn template() -> ResourceTemplate {
         .with_mime_type(YAML)
 }
 
-/// The document at an address, as it was published.
+/// Returns the document at an address, as it was published.
 pub(super) async fn read(caller: &McpCaller, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let unknown = || ErrorData::resource_not_found("unknown document", Some(json!({ "uri": uri })));
     let (name, version) =

@@ -23,9 +23,9 @@ use super::tool_call::ToolCallContext;
 use super::tool_result::{ToolError, describe_run_error, service_data_result};
 use super::tools::{ExecuteToolResult, ToolInput, ToolRunError};
 
-/// The code of a run that is refused because an input is missing.
+/// The code of a run that is rejected because an input is missing.
 const MISSING_INPUT: &str = "A2S320";
-/// The argument that says that the user has confirmed a run.
+/// The argument that states the user's confirmation of a run.
 pub(super) const CONFIRM: &str = "a2s_confirm";
 /// The most times that a person is asked for inputs in one call.
 const MAX_ROUNDS: usize = 2;
@@ -42,7 +42,7 @@ pub(super) struct RunToolRequest {
     /// The inputs that a person has entered.
     filled: JsonObject,
     session: Option<String>,
-    /// The digest of the plan that was shown.
+    /// The maximum length of a progress message, in characters.
     plan: Option<Digest>,
     /// The digest of the plan that the user has confirmed.
     confirmed: Option<Digest>,
@@ -84,7 +84,7 @@ struct RequestState {
 
 /// The possible results of one step.
 enum RunPreparation {
-    /// The client asks the person, and calls again.
+    /// The client must ask the person, and call again.
     InputRequired(Box<InputRequiredResult>),
     Start(Box<ExecutionRequest>),
 }
@@ -239,7 +239,7 @@ async fn ask_inputs(
     }
 }
 
-/// The refusal of a call that lacks inputs.
+/// Creates the error of a call that lacks inputs.
 fn missing_inputs_error(fields: &[InputField]) -> ToolError {
     let names: Vec<_> = fields.iter().map(|field| format!("`{}`", field.name)).collect();
     let hint = match fields.iter().find(|field| field.secret) {
@@ -272,7 +272,8 @@ async fn changes_something(turn: &ToolCallContext<'_>, plan: &PlanResponse) -> b
     false
 }
 
-/// Lets the person approve of a plan, by its digest: an answer to another plan is none to this.
+/// Asks the person to approve a plan, identified by its digest: an answer about another plan does not
+/// count.
 async fn ask_approval(
     turn: &mut ToolCallContext<'_>,
     wanted: &RunToolRequest,
@@ -369,7 +370,7 @@ async fn run(turn: &ToolCallContext<'_>, request: ExecutionRequest) -> Result<Ru
     Ok(turn.executor.get_run(run.id()).await?)
 }
 
-/// Progress as the client asked for it.
+/// Reports progress if the client asked for it.
 struct ProgressReporter {
     token: Option<ProgressToken>,
     reported: u32,

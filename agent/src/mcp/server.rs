@@ -35,8 +35,8 @@ const MAX_CONCURRENT_CALLS: usize = 32;
 /// The most calls in progress in a session, and in all sessions together.
 const MAX_SESSION_CALLS: usize = 512;
 const MAX_CALLS: usize = 4_096;
-/// The methods that this server has. The library takes one with parameters that it cannot read for a
-/// method of its own kind.
+/// The methods that this server has. The library treats a method with invalid parameters as a custom
+/// method.
 const METHODS: [&str; 8] = [
     "tools/list",
     "tools/call",
@@ -47,7 +47,7 @@ const METHODS: [&str; 8] = [
     "prompts/get",
     "completion/complete",
 ];
-/// The session of callers that have none, as guardians see it.
+/// The session, as guardians see it, of callers without a session.
 const NO_SESSION: &str = "mcp";
 
 const INSTRUCTIONS: &str = "\
@@ -94,7 +94,7 @@ impl McpServerState {
         }
     }
 
-    /// The same without a question to clients that have no forms.
+    /// Returns the state with confirmation off for clients without forms.
     pub(super) fn without_consent(self) -> Self {
         Self { asks_consent: false, ..self }
     }
@@ -103,7 +103,7 @@ impl McpServerState {
 /// The server of one session, or of one request.
 pub(super) struct McpServer {
     shared: Arc<McpServerState>,
-    /// Ends with the session: the transport drops its server then.
+    /// The token that is cancelled when the session ends and the transport drops its server.
     ended: CancellationToken,
     _end: DropGuard,
 }
@@ -114,7 +114,7 @@ pub(super) struct McpCaller {
     pub(super) clients: ServiceClients,
     /// The session, when the transport has one.
     pub(super) session: Option<String>,
-    /// The guardians, who see the caller as the user.
+    /// The guardians. They see the caller as the user.
     guard: Guard,
     live_session: Option<Arc<LiveSession>>,
 }
@@ -149,7 +149,7 @@ impl McpCaller {
         }
     }
 
-    /// Counts a call; none when there are too many.
+    /// Counts a call; returns none when there are too many.
     fn begin_call(&self, shared: &McpServerState) -> Option<(ActiveCall, Option<ActiveCall>)> {
         let all = shared.all_calls.begin_call(MAX_CALLS)?;
         match &self.live_session {
@@ -165,7 +165,7 @@ impl McpServer {
         Self { shared, _end: ended.clone().drop_guard(), ended }
     }
 
-    /// Runs `work` until it is done, the caller cancels it, or is gone.
+    /// Runs `work` until it is done, or until the caller cancels it or disconnects.
     async fn unless_cancelled<T>(
         context: &RequestContext<RoleServer>,
         caller: &McpCaller,
@@ -398,7 +398,7 @@ impl ServerHandler for McpServer {
     }
 }
 
-/// Refuses a cursor for a list of one page: this server has given none.
+/// Rejects a cursor for a list of one page, because this server never returns a cursor for it.
 fn reject_cursor(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor) {
         None => Ok(()),

@@ -26,19 +26,19 @@ use crate::requester::Requester;
 /// The time that a client may be without a connection: longer than a reconnection takes.
 const GRACE: Duration = Duration::from_secs(10);
 const SESSION: &str = "mcp-session-id";
-/// The id of no session: those are UUIDs.
+/// An id that is never a session id, because those are UUIDs.
 const NO_SUCH: &str = "none";
-/// The first version of the protocol that has no sessions.
+/// The first version of the protocol without sessions.
 const WITHOUT_SESSIONS: &str = "2026-07-28";
 
-/// The sessions, and who of them is there.
+/// The sessions, and the connections of their clients.
 #[derive(Clone)]
 pub(super) struct SessionLiveness {
     manager: Arc<LocalSessionManager>,
     limits: Limits,
     sessions: Arc<Mutex<BTreeMap<String, Arc<LiveSession>>>>,
-    /// The party that opened each session, and how many requests came in it. The first says that the
-    /// client is ready.
+    /// The party that opened each session, and the number of its requests. The first request reports that
+    /// the client is ready.
     owners: Arc<Mutex<BTreeMap<String, (SessionOwner, usize)>>>,
 }
 
@@ -48,19 +48,19 @@ type SessionOwner = Option<Principal>;
 /// One session.
 #[derive(Debug, Default)]
 pub(super) struct LiveSession {
-    /// Answers that are being read.
+    /// The number of responses that the client is reading.
     connections: AtomicUsize,
-    /// Calls under way.
+    /// The number of calls in progress.
     calls: AtomicUsize,
     gone: CancellationToken,
 }
 
-/// A call that is under way; dropping it ends it.
+/// A call in progress; dropping it ends the call.
 #[derive(Debug)]
 pub(super) struct ActiveCall(Arc<LiveSession>);
 
 impl LiveSession {
-    /// Counts a call; none when there are `most` already.
+    /// Counts a call; returns none when there are already `most`.
     pub(super) fn begin_call(self: &Arc<Self>, most: usize) -> Option<ActiveCall> {
         let begun = self.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |calls| {
             (calls < most).then_some(calls + 1)
@@ -122,7 +122,7 @@ impl SessionLiveness {
         }
     }
 
-    /// Ends a session that has just been opened, if it is one too many.
+    /// Ends a session that was just opened, if it exceeds the limit.
     async fn admit_session(&self, opened: &HeaderMap, owner: SessionOwner) -> bool {
         let Some(id) = header(opened, SESSION) else { return true };
         let known = self.manager.sessions.read().await.len();
@@ -146,7 +146,7 @@ impl SessionLiveness {
         false
     }
 
-    /// Ends a session in which nothing is asked for a while after it was opened.
+    /// Ends a session that is not used for some time after it was opened.
     fn close_if_unused(&self, id: String) {
         let liveness = self.clone();
         tokio::spawn(async move {

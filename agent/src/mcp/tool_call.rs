@@ -110,7 +110,7 @@ pub(super) struct ToolCallContext<'a> {
 }
 
 impl<'a> ToolCallContext<'a> {
-    /// Waits until it may do something.
+    /// Creates the context of a call, and waits for a permit.
     pub(super) async fn begin(
         shared: &'a McpServerState,
         caller: &'a McpCaller,
@@ -151,7 +151,7 @@ impl<'a> ToolCallContext<'a> {
         asked
     }
 
-    /// The session of a run: the one that is named, else that of the connection.
+    /// Returns the session of a run: the named one, else that of the connection.
     fn session(&self, named: Option<String>) -> Option<String> {
         named.or_else(|| self.session.as_ref().map(|session| format!("mcp-{session}")))
     }
@@ -169,7 +169,7 @@ impl<'a> ToolCallContext<'a> {
     }
 }
 
-/// The answer of a tool.
+/// Runs a tool and returns its response.
 pub(super) async fn call_tool(
     target: ToolTarget,
     request: CallToolRequestParams,
@@ -340,7 +340,7 @@ async fn plan(
     Ok(structured_result(what, &answer))
 }
 
-/// Takes the argument out that says that the user has confirmed a run.
+/// Removes the argument with the user's confirmation, and returns its digest.
 fn take_confirmed(arguments: &mut JsonObject) -> Result<Option<Digest>, ToolError> {
     match arguments.remove(run_tool::CONFIRM) {
         None | Some(Value::Null) => Ok(None),

@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 use crate::client::Error as ClientError;
 
-/// The member of `_meta` that has the error of a result as programs read it.
+/// The member of `_meta` with the error of a result in a form for programs.
 const ERROR: &str = "a2s/error";
-/// The longest message of a refusal, in characters.
+/// The maximum length of an error message, in characters.
 const MAX_MESSAGE_CHARS: usize = 2_000;
 
 /// The error of a call, and the next action of the caller.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ToolError {
-    /// The code, when registry or executor has one for it.
+    /// The code, if the error has one from the registry or the executor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<String>,
     pub(super) message: String,
@@ -32,7 +32,7 @@ pub(super) struct ToolError {
 }
 
 impl ToolError {
-    /// Something in the call is to be changed.
+    /// Creates an error that the caller must fix in the call.
     pub(super) fn for_caller(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             code: None,
@@ -43,7 +43,7 @@ impl ToolError {
         }
     }
 
-    /// A guardian has said no; `words` are its own.
+    /// Creates the error for the denial of a guardian; `words` is its message.
     pub(super) fn from_denial(what: &str, words: &str) -> Self {
         Self {
             code: None,
@@ -77,7 +77,7 @@ impl ToolError {
         Self { code: Some(problem.code), message, hint, next, details: Box::default() }
     }
 
-    /// The error result of a tool.
+    /// Creates the error result of a tool.
     pub(super) fn into_result(self) -> CallToolResult {
         let mut text = match &self.code {
             Some(code) => format!("{code}: {}", self.message),
@@ -175,7 +175,7 @@ pub(super) fn service_data_result(
     result
 }
 
-/// The error of a run, for a model: the executor's own words, and what to do next.
+/// Describes the error of a run for a model: the executor's message, and the next action.
 pub(super) fn describe_run_error(error: &RunError) -> String {
     let mut text = format!("{}: {}", error.code, to_single_line(&error.message, MAX_MESSAGE_CHARS));
     if let Some(step) = &error.step {
@@ -198,7 +198,7 @@ pub(super) fn describe_run_error(error: &RunError) -> String {
     text
 }
 
-/// The object of a value that is one.
+/// Returns the members of an object, or an empty object for other values.
 pub(super) fn object(value: Value) -> JsonObject {
     match value {
         Value::Object(members) => members,

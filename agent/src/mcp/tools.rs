@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::tool_result::object;
 
-/// One of the five tools.
+/// One of the five built-in tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BuiltInTool {
     Search,
@@ -34,7 +34,7 @@ impl BuiltInTool {
         }
     }
 
-    /// The tool of this name.
+    /// Finds the tool with this name.
     pub(super) fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
@@ -108,7 +108,7 @@ impl BuiltInTool {
     }
 }
 
-/// The five tools.
+/// Returns the five built-in tools.
 pub(super) fn built_in_tools() -> &'static [Tool] {
     static OWN: LazyLock<Vec<Tool>> =
         LazyLock::new(|| BuiltInTool::ALL.into_iter().map(BuiltInTool::tool).collect());
@@ -134,8 +134,8 @@ fn schemas<I: JsonSchema + 'static, O: JsonSchema + 'static>() -> (JsonObject, J
     (input, output)
 }
 
-/// A schema without what some clients and models stumble over: an absent member is left out and not
-/// null, and numbers have no sizes of Rust.
+/// Simplifies a schema for clients and models that do not support all of JSON Schema: an optional member is
+/// not nullable, and numbers have no Rust formats.
 fn simplify_schema(schema: Value) -> Value {
     match schema {
         Value::Object(members) => {
@@ -178,7 +178,7 @@ pub(super) struct SearchToolArgs {
     /// Only capabilities that talk to one of these hosts
     #[serde(default)]
     pub(super) services: Vec<String>,
-    /// `next` of an earlier answer to the same search, for more hits
+    /// `next` of an earlier response to the same search, for more hits
     pub(super) cursor: Option<String>,
 }
 
@@ -186,11 +186,11 @@ pub(super) struct SearchToolArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DescribeArgs {
-    /// Name of the capability, as the search gave it
+    /// Name of the capability, as the search returned it
     pub(super) name: String,
     /// Version or range such as `^1.2`; the newest when absent
     pub(super) version: Option<String>,
-    /// The checksum that it must have, as the search gave it
+    /// The required checksum, as the search returned it
     #[serde(alias = "digest")]
     pub(super) checksum: Option<String>,
 }
@@ -199,11 +199,11 @@ pub(super) struct DescribeArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanArgs {
-    /// Name of the capability, as the search gave it
+    /// Name of the capability, as the search returned it
     pub(super) name: String,
     /// Version or range such as `^1.2`; the newest when absent
     pub(super) version: Option<String>,
-    /// The checksum that it must have, as the search gave it
+    /// The required checksum, as the search returned it
     #[serde(alias = "digest")]
     pub(super) checksum: Option<String>,
     /// A value for each input that is known
@@ -220,17 +220,17 @@ pub(super) struct PlanArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExecuteArgs {
-    /// Name of the capability, as the search gave it
+    /// Name of the capability, as the search returned it
     pub(super) name: String,
     /// Version or range such as `^1.2`; the newest when absent
     pub(super) version: Option<String>,
-    /// The checksum that must run, as the search gave it
+    /// The checksum of the version to run, as the search returned it
     #[serde(alias = "digest")]
     pub(super) checksum: Option<String>,
     /// A value for each input
     #[serde(default)]
     pub(super) inputs: Map<String, Value>,
-    /// `plan` of the answer of `plan_capability`: the run is refused when anything would differ
+    /// `plan` of the response of `plan_capability`: the run is rejected when anything would differ
     pub(super) plan: Option<String>,
     /// A session; values that are remembered for it fill in inputs
     pub(super) session: Option<String>,
@@ -258,7 +258,7 @@ pub(super) struct SearchToolResult {
     /// Pass as `cursor` for more hits
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
-    /// Says when nothing was close enough
+    /// Explains that no capability was similar enough
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
     /// The nearest capabilities, when nothing fits. These are not hits: do not run one without asking the
@@ -290,7 +290,7 @@ pub(super) struct ToolSearchHit {
     pub(super) required_permissions: Vec<String>,
 }
 
-/// A capability that does not fit, but less badly than others.
+/// A capability that does not fit, but is among the nearest.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "NearMiss")]
 pub(super) struct ToolNearMiss {
@@ -348,7 +348,7 @@ pub(super) struct DescribeToolResult {
     pub(super) yanked: bool,
     /// JSON Schema of `inputs` of `execute_capability`
     pub(super) inputs: JsonObject,
-    /// JSON Schema of `output` of its answer
+    /// JSON Schema of `output` of its response
     pub(super) output: JsonObject,
     /// The hosts that it talks to
     pub(super) services: Vec<String>,
@@ -360,7 +360,7 @@ pub(super) struct DescribeToolResult {
     pub(super) read_only: bool,
     /// True when it uses other capabilities, which may need inputs that are not listed
     pub(super) uses_others: bool,
-    /// The resource that is its document
+    /// The resource with the document
     pub(super) document: String,
 }
 
@@ -381,11 +381,11 @@ pub(super) struct PlanToolResult {
     pub(super) missing_credentials: Vec<String>,
     /// The hosts that requests go to
     pub(super) services: Vec<String>,
-    /// The guardians that are asked about each step; none when it is empty
+    /// The guardians that are asked about each step; if empty, no guardian is asked
     pub(super) guardians: Vec<String>,
     /// The steps in order, with their requests
     pub(super) steps: Vec<Value>,
-    /// Pass it to `execute_capability`, with the same name and inputs, to run exactly this
+    /// Pass it to `execute_capability`, with the same name and inputs, to run exactly this plan
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) plan: Option<String>,
     /// The reason why it cannot run like this

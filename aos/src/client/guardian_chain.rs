@@ -53,46 +53,46 @@ pub struct ChainVerdict {
 }
 
 impl GuardianChain {
-    /// One guardian, by a name for records.
+    /// Creates a chain of one guardian, with a name for records.
     pub fn new(name: impl Into<String>, client: GuardianClient) -> Self {
         Self { first: NamedGuardian { name: name.into(), client }, others: Vec::new() }
     }
 
-    /// These and then one more.
+    /// Adds a guardian to the end of the chain.
     #[must_use]
     pub fn and(mut self, name: impl Into<String>, client: GuardianClient) -> Self {
         self.others.push(NamedGuardian { name: name.into(), client });
         self
     }
 
-    /// The same with connections of their own: see [`GuardianClient::with_own_pool`].
+    /// Returns the chain with its own connections: see [`GuardianClient::with_own_pool`].
     ///
     /// # Errors
-    /// The HTTP client of one cannot be made.
+    /// Fails when the HTTP client of one guardian cannot be created.
     pub fn with_own_pools(&self) -> Result<Self, BuildError> {
         let others =
             self.others.iter().map(NamedGuardian::with_own_pool).collect::<Result<_, _>>()?;
         Ok(Self { first: self.first.with_own_pool()?, others })
     }
 
-    /// Their names, in the order in which they are asked.
+    /// Returns the names of the guardians, in the order in which they are asked.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.clients().map(|(name, _)| name)
     }
 
-    /// Their clients with their names, in the order in which they are asked, for instance to ping
+    /// Returns the clients with their names, in the order in which they are asked, for instance to ping
     /// each.
     pub fn clients(&self) -> impl Iterator<Item = (&str, &GuardianClient)> {
         let named = std::iter::once(&self.first).chain(&self.others);
         named.map(|named| (named.name.as_str(), &named.client))
     }
 
-    /// Ask about one step. Whatever happens, there is a verdict.
+    /// Asks about one step. There is always a verdict.
     pub async fn ask(&self, question: &Request) -> ChainVerdict {
         self.ask_with(question, &HeaderMap::new()).await
     }
 
-    /// The same with headers for this question alone, such as those of a trace.
+    /// Asks like [`Self::ask`], with headers for this question only, such as those of a trace.
     pub async fn ask_with(&self, question: &Request, headers: &HeaderMap) -> ChainVerdict {
         self.ask_and_apply(question, headers, |_| Ok(())).await
     }

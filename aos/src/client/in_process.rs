@@ -51,7 +51,7 @@ pub type VerdictFuture<'a> = Pin<Box<dyn Future<Output = Vec<u8>> + Send + 'a>>;
 ///
 /// [`GuardianClient::in_process`]: super::GuardianClient::in_process
 pub trait InProcessGuardian: fmt::Debug + Send + Sync {
-    /// Judge a message. It may take as long as it likes; the client waits no longer than its
-    /// timeout, and then drops the future.
+    /// Judges a message. There is no time limit for the guardian itself, but the client drops the future
+    /// after its timeout.
     fn respond(&self, message: Vec<u8>) -> VerdictFuture<'_>;
 }

@@ -10,10 +10,10 @@ use super::BuildError;
 pub struct ClientIdentity(pub(super) reqwest::Identity);
 
 impl ClientIdentity {
-    /// A certificate, those that vouch for it, and its key, in PEM.
+    /// Reads a certificate, the certificates of its issuers, and its key, in PEM.
     ///
     /// # Errors
-    /// The text has not both a key and a certificate.
+    /// Fails when the text does not contain both a key and a certificate.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, BuildError> {
         let pem = [key, b"\n", certificate].concat();
         reqwest::Identity::from_pem(&pem).map(Self).map_err(|_| BuildError::Identity)
@@ -31,10 +31,10 @@ impl fmt::Debug for ClientIdentity {
 pub struct TrustRoots(pub(super) Vec<reqwest::Certificate>);
 
 impl TrustRoots {
-    /// Certificates in PEM, one after the other.
+    /// Reads a list of certificates in PEM.
     ///
     /// # Errors
-    /// The text has no certificate.
+    /// Fails when the text does not contain a certificate.
     pub fn from_pem(pem: &[u8]) -> Result<Self, BuildError> {
         match reqwest::Certificate::from_pem_bundle(pem) {
             Ok(certificates) if !certificates.is_empty() => Ok(Self(certificates)),

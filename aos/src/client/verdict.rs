@@ -7,13 +7,13 @@ use crate::message::{ErrorObject, Object, Request, code};
 pub struct GuardianOutcome {
     /// The verdict.
     pub verdict: Verdict,
-    /// The decision explained to people.
+    /// The explanation of the decision for people.
     pub message: String,
     /// The guardian's reasoning.
     pub reasoning: Option<String>,
-    /// The reasons for machines; for a failure its [`GuardianError::reason_code`].
+    /// The reasons for programs; for a failure its [`GuardianError::reason_code`].
     pub reason_codes: Vec<String>,
-    /// Anything else the guardian said.
+    /// Other data from the guardian.
     pub data: Option<Object>,
     /// The source of the verdict: the guardian, or the fail mode.
     pub origin: VerdictSource,
@@ -22,17 +22,17 @@ pub struct GuardianOutcome {
 /// The verdict on a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Go on.
+    /// The step may continue.
     Allow,
-    /// Do not.
+    /// The step must not continue.
     Deny,
-    /// Go on with this. It is the question with only that part exchanged which the hook covers; see
-    /// [`Request::with_modification`].
+    /// The step may continue with this request. It is the question, in which only the part that the hook
+    /// covers is replaced; see [`Request::with_modification`].
     Modify(Box<Request>),
 }
 
 impl Verdict {
-    /// `allow`, `deny` or `modify`.
+    /// Returns `allow`, `deny` or `modify`.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -47,9 +47,9 @@ impl Verdict {
 pub enum VerdictSource {
     /// The guardian decided.
     Guardian,
-    /// No usable decision, so the step is denied.
+    /// There was no usable decision, so the step is denied.
     FailedClosed(GuardianError),
-    /// The guardian was silent, and the configuration lets the step go on.
+    /// The guardian did not respond or failed, and the configuration lets the step continue.
     FailedOpen(GuardianError),
 }
 
@@ -59,32 +59,32 @@ pub enum FailMode {
     /// The step is denied.
     #[default]
     Closed,
-    /// The step goes on if the guardian was silent or broken; see [`GuardianError::can_fail_open`].
+    /// The step continues if the guardian did not respond or failed; see [`GuardianError::can_fail_open`].
     Open,
 }
 
 /// The reason why there is no usable decision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuardianError {
-    /// No answer in time.
+    /// The guardian did not respond in time.
     #[error("the guardian did not respond in time")]
     Timeout,
-    /// No connection could be made: the guardian has not seen the question.
+    /// The connection could not be opened: the guardian has not received the question.
     #[error("the guardian cannot be reached: {0}")]
     NotConnected(String),
     /// The connection broke.
     #[error("the guardian cannot be reached: {0}")]
     Unreachable(String),
-    /// An HTTP status that is no success. Redirects are not followed, so they end here too.
+    /// The HTTP status is not a success. Redirects are not followed, so they have this error too.
     #[error("the guardian responded with HTTP status {0}")]
     Status(u16),
-    /// Not `application/json`.
+    /// The content type is not `application/json`.
     #[error("the guardian responded with content type {0:?}, not application/json")]
     ContentType(String),
-    /// Not a JSON-RPC response.
+    /// The body is not a JSON-RPC response.
     #[error("the guardian's response is malformed: {0}")]
     Malformed(String),
-    /// A JSON-RPC error that says the guardian itself failed.
+    /// The response is a JSON-RPC error: the guardian itself failed.
     #[error("the guardian failed: {message} ({code})")]
     Broken {
         /// The error code.
@@ -92,7 +92,7 @@ pub enum GuardianError {
         /// The error message.
         message: String,
     },
-    /// A JSON-RPC error that says this question was not judged.
+    /// The response is a JSON-RPC error: the guardian did not judge this question.
     #[error("the guardian rejected the request: {message} ({code})")]
     Refused {
         /// The error code.
@@ -100,22 +100,22 @@ pub enum GuardianError {
         /// The error message.
         message: String,
     },
-    /// The answer is longer than is read.
+    /// The response is longer than the limit.
     #[error("the guardian's response is longer than {limit} bytes")]
     TooLarge {
-        /// The limit that was in force, in bytes.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// The answer is for another question.
+    /// The response is for another question.
     #[error("the guardian's response has another id than the request")]
     WrongId,
-    /// No decision, or none of allow, deny and modify.
+    /// The decision is missing, or is not allow, deny or modify.
     #[error("the guardian's decision is unknown: {0}")]
     UnknownDecision(String),
-    /// `modify` that does not say what to do instead, or is about something else.
+    /// The decision is `modify`, but the modification is missing or is about something else.
     #[error("the guardian's modification cannot be used: {0}")]
     Modification(String),
-    /// The answer breaks another rule of the protocol.
+    /// The response breaks another rule of the protocol.
     #[error("the guardian's response cannot be used: {0}")]
     Unusable(String),
 }
@@ -152,7 +152,7 @@ impl GuardianError {
         matches!(self, Self::NotConnected(_) | Self::Status(503))
     }
 
-    /// The reason for machines, such as `guardian_timeout`.
+    /// Returns the reason for programs, such as `guardian_timeout`.
     pub const fn reason_code(&self) -> &'static str {
         match self {
             Self::Timeout => "guardian_timeout",
@@ -199,8 +199,8 @@ impl GuardianError {
 }
 
 impl GuardianOutcome {
-    /// The verdict where there is no usable decision. This is the only place where a failure can
-    /// become an allow.
+    /// Returns the outcome for a missing or unusable decision. This is the only code that can turn a
+    /// failure into an allow.
     pub(super) fn from_failure(failure: GuardianError, mode: FailMode) -> Self {
         let is_open = mode == FailMode::Open && failure.can_fail_open();
         Self {

@@ -14,9 +14,9 @@ pub type Object = Map<String, Value>;
 /// The limits of the JSON that is read. Larger JSON is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest text, in bytes.
+    /// The maximum length of the text, in bytes.
     pub bytes: usize,
-    /// Deepest nesting of arrays and objects.
+    /// The maximum nesting depth of arrays and objects.
     pub depth: usize,
 }
 
@@ -29,7 +29,7 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// 4 MiB and 64 levels: above any step that a person could judge.
+    /// Returns 4 MiB and 64 levels: more than any step that a person could judge.
     fn default() -> Self {
         Self { bytes: 4 << 20, depth: 64 }
     }
@@ -41,10 +41,11 @@ pub enum SyntaxError {
     /// The text is longer than [`Limits::bytes`].
     #[error("the text is longer than {limit} bytes")]
     TooLong {
-        /// The limit that was in force.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// Not JSON, nested deeper than [`Limits::depth`], or one object names a member twice.
+    /// The text is not JSON, is nested deeper than [`Limits::depth`], or has an object with a repeated
+    /// member.
     #[error("{0}")]
     Json(String),
 }
@@ -65,7 +66,7 @@ pub fn parse_json(bytes: &[u8], limits: Limits) -> Result<Value, SyntaxError> {
     value.map_err(|error| SyntaxError::Json(error.to_string()))
 }
 
-/// Reads a [`Value`] at most `depth` levels deep.
+/// Reads a [`Value`] with at most `depth` levels.
 struct BoundedJsonVisitor {
     depth: usize,
 }
@@ -149,7 +150,8 @@ impl BoundedJsonVisitor {
 /// The error for a member that is missing or has the wrong type, with its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidMember {
-    /// Innermost first: it grows as the error travels outwards, so that a good message costs nothing.
+    /// The path, with the innermost segment first: it is built only while the error is returned, so that a
+    /// valid message has no cost.
     segments: Vec<MemberPathSegment>,
     reason: String,
 }
@@ -165,7 +167,7 @@ impl InvalidMember {
         Self { segments: Vec::new(), reason: reason.into() }
     }
 
-    /// The same fault seen from one level further out.
+    /// Adds the name of the enclosing member to the path of the error.
     pub(crate) fn in_member(mut self, name: &str) -> Self {
         self.segments.push(MemberPathSegment::Member(name.to_owned()));
         self
@@ -216,7 +218,7 @@ pub(crate) trait ReadJson: Sized {
     fn read(value: Value) -> Result<Self, InvalidMember>;
 }
 
-/// The members of one object, taken one by one.
+/// The members of one object, which are removed one by one.
 pub(crate) struct ObjectMembers(Object);
 
 impl From<Object> for ObjectMembers {
@@ -241,7 +243,7 @@ impl ObjectMembers {
         self.0.get(name)
     }
 
-    /// A member that has to be there.
+    /// Removes and reads a required member.
     pub(crate) fn required<T: ReadJson>(&mut self, name: &str) -> Result<T, InvalidMember> {
         let value = self.0.shift_remove(name);
         value
@@ -250,7 +252,8 @@ impl ObjectMembers {
             .map_err(|e| e.in_member(name))
     }
 
-    /// A member that may be absent. `null` counts as absent: most writers of optional members send it.
+    /// Removes and reads an optional member. `null` counts as absent: most writers of optional members send
+    /// it.
     pub(crate) fn optional<T: ReadJson>(&mut self, name: &str) -> Result<Option<T>, InvalidMember> {
         match self.0.shift_remove(name) {
             None | Some(Value::Null) => Ok(None),
@@ -264,7 +267,7 @@ impl ObjectMembers {
     }
 }
 
-/// The fault of a value of the wrong type.
+/// Creates the error for a value of the wrong type.
 pub(crate) fn type_error(what: &str, found: &Value) -> InvalidMember {
     let found = match found {
         Value::Null => "null",
@@ -321,7 +324,7 @@ impl<T: ReadJson> ReadJson for Vec<T> {
     }
 }
 
-/// For members that have to be there and may be `null`.
+/// Reads members that are required but may be `null`.
 impl<T: ReadJson> ReadJson for Option<T> {
     fn read(value: Value) -> Result<Self, InvalidMember> {
         if value.is_null() { Ok(None) } else { T::read(value).map(Some) }
@@ -361,7 +364,7 @@ impl WriteExtent {
     }
 }
 
-/// A type that is one JSON object.
+/// A type that is written as one JSON object.
 pub(crate) trait WriteJson {
     fn write<M: SerializeMap>(&self, map: &mut M, extent: WriteExtent) -> Result<(), M::Error>;
 }
@@ -376,7 +379,7 @@ pub(crate) fn serialize<S: Serializer>(
     map.end()
 }
 
-/// Write the members that were kept, leaving out names that the object itself has written.
+/// Writes the unknown members, except names that the object itself has written.
 pub(crate) fn write_extra<M: SerializeMap>(
     map: &mut M,
     known: &[&str],
@@ -390,7 +393,7 @@ pub(crate) fn write_extra<M: SerializeMap>(
     Ok(())
 }
 
-/// Write a member unless it is absent.
+/// Writes a member unless it is absent.
 pub(crate) fn write_optional<M: SerializeMap, T: Serialize>(
     map: &mut M,
     name: &str,
@@ -399,11 +402,11 @@ pub(crate) fn write_optional<M: SerializeMap, T: Serialize>(
     value.map_or(Ok(()), |value| map.serialize_entry(name, value))
 }
 
-/// Declare the data objects of the protocol: one line per member, in the words of the text.
+/// Declares the data objects of the protocol: one line per member, in the words of the text.
 ///
-/// `required` members have to be there. `sent` members are always written, and read as empty when
-/// a writer leaves them out. `optional` members may be absent. Everything else goes to `extra` and
-/// is written back, so that nothing an agent says is lost on the way through a guardian.
+/// `required` members must be present. `sent` members are always written; when reading, a missing one
+/// counts as empty. `optional` members may be absent. All other members go to `extra` and are written back,
+/// so that a guardian does not lose data of an agent.
 macro_rules! objects {
     ($(
         $(#[$meta:meta])*
@@ -419,12 +422,12 @@ macro_rules! objects {
             $($( $(#[doc = $rdoc])* pub $rfield: $rtype, )+)?
             $($( $(#[doc = $sdoc])* pub $sfield: $stype, )+)?
             $($( $(#[doc = $odoc])* pub $ofield: Option<$otype>, )+)?
-            /// Members that the text does not name, as they came.
+            /// Members that the text does not define, unchanged.
             pub extra: $crate::message::Object,
         }
 
         impl $object {
-            /// The members that are always sent; the others absent.
+            /// Creates the object from the members that are always sent; the others are absent.
             pub fn new($($($rfield: $rtype,)+)? $($($sfield: $stype,)+)?) -> Self {
                 Self {
                     $($($rfield,)+)?
@@ -477,7 +480,7 @@ macro_rules! objects {
 }
 pub(crate) use objects;
 
-/// Declare closed sets of words.
+/// Declares enumerations of protocol words.
 macro_rules! words {
     ($(
         $(#[doc = $doc:literal])*
@@ -488,10 +491,10 @@ macro_rules! words {
         pub enum $set { $( $(#[doc = $wdoc])* $variant, )+ }
 
         impl $set {
-            /// Every word of the set.
+            /// All words of the set.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// The word on the wire.
+            /// Returns the word in the protocol.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }

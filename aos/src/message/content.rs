@@ -14,7 +14,7 @@ use super::codec::{
 pub enum ContentPart {
     /// Plain text.
     Text(TextPart),
-    /// A file, or where it is.
+    /// A file, or its address.
     File(FilePart),
     /// Structured data.
     Data(DataPart),
@@ -26,20 +26,20 @@ pub enum ContentPart {
 pub struct TextPart {
     /// The text.
     pub text: String,
-    /// Anything else about it.
+    /// Further data.
     pub metadata: Option<Object>,
-    /// Members that the text does not name, as they came.
+    /// Members that the text does not define, unchanged.
     pub extra: Object,
 }
 
 /// A file (text 3.4.2).
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilePart {
-    /// The file, or where it is.
+    /// The bytes or the address of the file.
     pub file: FileContent,
-    /// Anything else about it.
+    /// Further data.
     pub metadata: Option<Object>,
-    /// Members that the text does not name, as they came.
+    /// Members that the text does not define, unchanged.
     pub extra: Object,
 }
 
@@ -48,9 +48,9 @@ pub struct FilePart {
 pub struct DataPart {
     /// The data.
     pub data: DataContent,
-    /// Anything else about it.
+    /// Further data.
     pub metadata: Option<Object>,
-    /// Members that the text does not name, as they came.
+    /// Members that the text does not define, unchanged.
     pub extra: Object,
 }
 
@@ -59,7 +59,7 @@ pub struct DataPart {
 pub enum DataContent {
     /// An object: the form to send.
     Object(Object),
-    /// An array. The text allows it and the schema does not: read it, do not send it.
+    /// An array. The text allows it, the schema does not: it is read, but should not be sent.
     Array(Vec<Value>),
 }
 
@@ -73,7 +73,7 @@ pub enum FileContent {
 }
 
 objects! {
-    /// A file given as its bytes (text 3.5.1).
+    /// A file in the form of its bytes (text 3.5.1).
     FileWithBytes {
         required {
             /// The bytes in base64.
@@ -87,7 +87,7 @@ objects! {
         }
     }
 
-    /// A file given as its address (text 3.5.2).
+    /// A file in the form of its address (text 3.5.2).
     FileWithUri {
         required {
             /// Its address.
@@ -101,7 +101,7 @@ objects! {
         }
     }
 
-    /// A file that an answer cites (text 3.7.1).
+    /// A file that a response cites (text 3.7.1).
     FileSource {
         required {
             /// Its id, the same as in the agent's resources.
@@ -115,7 +115,7 @@ objects! {
         }
     }
 
-    /// A web page that an answer cites (text 3.7.2).
+    /// A web page that a response cites (text 3.7.2).
     SiteSource {
         required {
             /// Its address.
@@ -134,27 +134,27 @@ pub enum CitationSource {
 }
 
 impl TextPart {
-    /// Text without metadata.
+    /// Creates a text without metadata.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), metadata: None, extra: Object::new() }
     }
 }
 
 impl FilePart {
-    /// A file without metadata.
+    /// Creates a file without metadata.
     pub fn new(file: FileContent) -> Self {
         Self { file, metadata: None, extra: Object::new() }
     }
 }
 
 impl DataPart {
-    /// Data without metadata.
+    /// Creates data without metadata.
     pub fn new(data: Object) -> Self {
         Self { data: DataContent::Object(data), metadata: None, extra: Object::new() }
     }
 }
 
-/// Take `kind`, which decides between the types of a union and which some writers leave out.
+/// Removes and checks `kind`, which identifies the type in a union. Some writers leave it out.
 fn take_kind(members: &mut ObjectMembers, word: &str) -> Result<(), InvalidMember> {
     match members.optional::<String>("kind")? {
         Some(kind) if kind != word => {
@@ -254,7 +254,7 @@ impl ReadJson for CitationSource {
     }
 }
 
-/// Write an object of the union: its kind, its content, its metadata and what came with it.
+/// Writes an object of the union: its kind, content, metadata and unknown members.
 fn write_part<S: Serializer, T: Serialize>(
     serializer: S,
     kind: &str,

@@ -16,7 +16,7 @@ use super::codec::{
 pub struct StepContext {
     /// The agent that takes the step.
     pub agent: Agent,
-    /// The session it acts in.
+    /// The session in which the agent acts.
     pub session: Session,
     /// The turn, unique in the session.
     pub turn_id: String,
@@ -32,7 +32,7 @@ pub struct StepContext {
 }
 
 impl StepContext {
-    /// A context without a user and without further members.
+    /// Creates a context without a user and without further members.
     pub fn new(
         agent: Agent,
         session: Session,
@@ -123,15 +123,15 @@ objects! {
             description "description": String,
             /// Its language model.
             model "model": Model,
-            /// The tools it may call.
+            /// The tools that the agent may call.
             tools "tools": Vec<ToolDefinition>,
-            /// The MCP servers it may use.
+            /// The MCP servers that the agent may use.
             mcp_servers "mcpServers": Vec<McpServer>,
             /// The resources that it may read.
             resources "resources": Vec<Resource>,
             /// The organisation that it belongs to.
             organization "organization": Organization,
-            /// Anything else about it.
+            /// Further data.
             metadata "metadata": Object,
         }
     }
@@ -145,7 +145,7 @@ objects! {
             url "url": String,
         }
         optional {
-            /// Anything else about it.
+            /// Further data.
             metadata "metadata": Object,
         }
     }
@@ -163,15 +163,15 @@ objects! {
         optional {
             /// Its kind.
             kind "type": ModelKind,
-            /// Most tokens in an answer.
+            /// The maximum number of tokens in a response.
             max_tokens "maxTokens": i64,
-            /// Most tokens in question and answer together.
+            /// The maximum number of tokens in question and response together.
             context_window "contextWindow": i64,
-            /// Texts that end an answer early.
+            /// Texts at which the model stops a response.
             stop_sequences "stopSequences": Vec<String>,
-            /// Parameters used unless a call says otherwise.
+            /// The default parameters, which a call can override.
             default_params "defaultParams": Object,
-            /// Anything else about it.
+            /// Further data.
             metadata "metadata": Object,
         }
     }
@@ -183,7 +183,7 @@ objects! {
             name "name": String,
         }
         optional {
-            /// Anything else about it.
+            /// Further data.
             metadata "metadata": Object,
         }
     }
@@ -213,7 +213,7 @@ objects! {
             description "description": String,
             /// The media type of `content`.
             mime_type "mimeType": String,
-            /// Anything else about it.
+            /// Further data.
             metadata "metadata": Object,
         }
     }
@@ -223,7 +223,7 @@ objects! {
         required {
             /// Its name, for people.
             name "name": String,
-            /// Its id, which calls name as `toolId`.
+            /// The id, which calls contain as `toolId`.
             id "id": String,
             /// Its kind, for instance `function_call` or `api_request`.
             kind "type": String,
@@ -235,12 +235,12 @@ objects! {
         optional {
             /// Its purpose.
             description "description": String,
-            /// Anything else about it.
+            /// Further data.
             metadata "metadata": Object,
         }
     }
 
-    /// An argument that a tool takes (text 3.2.1).
+    /// An argument of a tool (text 3.2.1).
     ToolArgumentDefinition {
         required {
             /// Its name.
@@ -253,14 +253,14 @@ objects! {
             id "id": String,
             /// Its meaning.
             description "description": String,
-            /// Its JSON type.
+            /// The JSON type of the value.
             kind "type": ValueKind,
             /// The media type of its value.
             mime_type "mimeType": String,
         }
     }
 
-    /// A value that a tool gives (text 3.2.2).
+    /// An output value of a tool (text 3.2.2).
     #[derive(Default)]
     ToolOutputDefinition {
         optional {
@@ -270,21 +270,21 @@ objects! {
             id "id": String,
             /// Its meaning.
             description "description": String,
-            /// Its JSON type.
+            /// The JSON type of the value.
             kind "type": ValueKind,
             /// The media type of its value.
             mime_type "mimeType": String,
         }
     }
 
-    /// A session: one stretch of interaction (text 3.9).
+    /// A session: a continuous interaction (text 3.9).
     Session {
         required {
             /// Its id.
             id "id": String,
         }
         optional {
-            /// Anything else about it.
+            /// Further data.
             metadata "metadata": Object,
         }
     }
@@ -300,9 +300,9 @@ objects! {
             name "name": String,
             /// Their e-mail address.
             email "email": String,
-            /// The organisation they belong to.
+            /// The organisation to which the user belongs.
             organization "organization": Organization,
-            /// Anything else about them.
+            /// Further data about the user.
             metadata "metadata": Object,
         }
     }
@@ -316,7 +316,7 @@ objects! {
         optional {
             /// Its name.
             name "name": String,
-            /// Anything else about it.
+            /// Further data.
             metadata "metadata": Object,
         }
     }
@@ -325,11 +325,11 @@ objects! {
 words! {
     /// The kind of a language model.
     ModelKind {
-        /// It answers in a dialogue.
+        /// The model chats in a dialogue.
         Chat "chat",
-        /// It continues a text.
+        /// The model continues a text.
         Completion "completion",
-        /// It turns text into a vector.
+        /// The model converts text to a vector.
         Embedding "embedding",
     }
 

@@ -9,11 +9,11 @@ use super::{ErrorObject, RequestId, Response, ResponseBody};
 pub mod code {
     /// The body is not JSON.
     pub const PARSE_ERROR: i64 = -32700;
-    /// The body is JSON and not a request.
+    /// The body is JSON, but not a request.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// No such method.
+    /// The method does not exist.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// The params do not fit the method.
+    /// The params do not match the method.
     pub const INVALID_PARAMS: i64 = -32602;
     /// The guardian failed.
     pub const INTERNAL_ERROR: i64 = -32603;
@@ -22,22 +22,22 @@ pub mod code {
 /// The reason why bytes are not a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// Not JSON, or JSON beyond the limits.
+    /// The text is not JSON, or exceeds the limits.
     #[error("the body is not JSON: {0}")]
     Syntax(#[from] SyntaxError),
-    /// Not a JSON-RPC 2.0 request.
+    /// The message is not a JSON-RPC 2.0 request.
     #[error("not a JSON-RPC 2.0 request: {0}")]
     InvalidRequest(String),
-    /// No method of the protocol.
+    /// The method is not part of the protocol.
     #[error("unknown method: {0}")]
     MethodNotFound(String),
-    /// The params do not fit the method.
+    /// The params do not match the method.
     #[error("{0}")]
     InvalidParams(InvalidMember),
 }
 
 impl RequestError {
-    /// The code of [`code`] that answers it.
+    /// Returns the code of [`code`] for the error response.
     pub const fn code(&self) -> i64 {
         match self {
             Self::Syntax(_) => code::PARSE_ERROR,
@@ -61,7 +61,7 @@ impl RequestError {
 }
 
 impl ErrorObject {
-    /// An error of a standard code, in the schema's words for it.
+    /// Creates an error with a standard code and the schema's message for it.
     pub fn standard(code: i64, data: Value) -> Self {
         let message = match code {
             code::PARSE_ERROR => "Invalid JSON payload",
@@ -74,7 +74,7 @@ impl ErrorObject {
     }
 }
 
-/// A message that is no request, with the id to answer it under.
+/// The error for an invalid request, with the id for the response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct RequestRejection {
@@ -85,7 +85,7 @@ pub struct RequestRejection {
 }
 
 impl RequestRejection {
-    /// The response that says so.
+    /// Returns the error response.
     pub fn to_response(&self) -> Response {
         let error = ErrorObject::standard(self.error.code(), self.error.data());
         Response { id: self.id.clone(), body: ResponseBody::Error(error) }

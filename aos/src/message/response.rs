@@ -11,7 +11,7 @@ use super::codec::{
 };
 use super::{Request, RequestId};
 
-/// One answer of a guardian.
+/// A response of a guardian.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Response {
     /// The id of the question; `None` (written as `null`) if it could not be read.
@@ -25,9 +25,9 @@ pub struct Response {
 pub enum ResponseBody {
     /// A decision on a step.
     Decision(DecisionResponse),
-    /// The answer to a ping.
+    /// The response to a ping.
     Pong(Pong),
-    /// The question could not be judged.
+    /// The guardian could not judge the question.
     Error(ErrorObject),
 }
 
@@ -36,29 +36,29 @@ pub enum ResponseBody {
 pub struct DecisionResponse {
     /// The decision.
     pub decision: Decision,
-    /// The decision explained to people.
+    /// The explanation of the decision for people.
     pub message: String,
     /// The guardian's reasoning.
     pub reasoning: Option<String>,
-    /// The reasons for machines.
+    /// The reasons for programs.
     pub reason_codes: Vec<String>,
-    /// Anything else.
+    /// Further data.
     pub data: Option<Object>,
 }
 
 /// A decision on a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// Go on.
+    /// The step may continue.
     Allow,
-    /// Do not.
+    /// The step must not continue.
     Deny,
-    /// Go on with this message in place of the one that was sent.
+    /// The step continues with this message instead of the original one.
     Modify(Box<Request>),
 }
 
 impl Decision {
-    /// The word on the wire.
+    /// Returns the word in the protocol.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -82,7 +82,7 @@ impl DecisionResponse {
 }
 
 objects! {
-    /// The answer to a ping (text 5.3.1).
+    /// The response to a ping (text 5.3.1).
     Pong {
         required {
             /// The state of the guardian.
@@ -93,7 +93,7 @@ objects! {
             timestamp "timestamp": Timestamp,
         }
         optional {
-            /// Anything else about it.
+            /// Further data.
             metadata "metadata": Object,
         }
     }
@@ -101,13 +101,13 @@ objects! {
     /// The reason why a question could not be judged (text 3.13).
     ErrorObject {
         required {
-            /// One of [`code`](super::code), or a number of the guardian's own.
+            /// One of [`code`](super::code), or a guardian's own number.
             code "code": i64,
             /// The error, in a few words.
             message "message": String,
         }
         sent {
-            /// More about it; `null` where there is nothing more.
+            /// Details of the error; `null` if there are none.
             data "data": Value,
         }
     }
@@ -116,9 +116,9 @@ objects! {
 words! {
     /// The state of a guardian.
     PongStatus {
-        /// It works.
+        /// The guardian works.
         Connected "connected",
-        /// It answers and does not work.
+        /// The guardian responds, but does not work.
         Error "error",
     }
 }
@@ -157,19 +157,19 @@ impl Serialize for DecisionResponse {
 /// The reason why a response cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseError {
-    /// It is not JSON.
+    /// The text is not JSON.
     #[error("not JSON: {0}")]
     Syntax(#[from] SyntaxError),
-    /// It is JSON and not an answer: no object, or neither `result` nor `error`.
+    /// The text is JSON, but not a response: it is not an object, or has neither `result` nor `error`.
     #[error("not a JSON-RPC response: {0}")]
     NotAResponse(String),
-    /// `decision` is missing or is none of allow, deny and modify.
+    /// `decision` is missing, or is not allow, deny or modify.
     #[error("unknown decision {0}")]
     UnknownDecision(String),
-    /// `modify` without a `modifiedRequest` that is a complete request.
+    /// The decision is `modify`, but `modifiedRequest` is missing or is not a complete request.
     #[error("modifiedRequest: {0}")]
     UnusableModification(String),
-    /// Something else in it breaks the rules.
+    /// Another member is invalid.
     #[error("{0}")]
     Invalid(InvalidMember),
 }
@@ -208,7 +208,7 @@ impl Response {
         }
     }
 
-    /// The answer as JSON text.
+    /// Returns the response as JSON text.
     pub fn to_vec(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("a message is JSON by construction")
     }
@@ -257,7 +257,7 @@ fn read_modification(members: &mut ObjectMembers) -> Result<Request, ResponseErr
         .map_err(|e| ResponseError::UnusableModification(e.error.to_string()))
 }
 
-/// `reasonCode` is an array. A single string is read as an array of one.
+/// Reads `reasonCode`, which is an array. A single string is read as an array of one.
 fn read_reason_codes(members: &mut ObjectMembers) -> Result<Vec<String>, InvalidMember> {
     match members.optional("reasonCode")? {
         None => Ok(Vec::new()),

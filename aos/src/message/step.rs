@@ -49,7 +49,7 @@ objects! {
             content "content": Vec<ContentPart>,
         }
         optional {
-            /// Anything else about it.
+            /// Further data.
             metadata "metadata": Object,
         }
     }
@@ -107,7 +107,7 @@ objects! {
             content "content": Vec<ContentPart>,
         }
         optional {
-            /// Anything else about it.
+            /// Further data.
             metadata "metadata": Object,
         }
     }
@@ -216,7 +216,7 @@ objects! {
         optional {
             /// The text of the query.
             query "query": String,
-            /// The words searched for.
+            /// The search words.
             keywords "keywords": Vec<String>,
         }
     }
@@ -232,7 +232,7 @@ objects! {
         optional {
             /// Its media type.
             mime_type "mimeType": String,
-            /// Anything else about it.
+            /// Further data.
             metadata "metadata": Object,
         }
     }
@@ -269,25 +269,25 @@ objects! {
 words! {
     /// The kind of a trigger.
     TriggerKind {
-        /// Not started by a person.
+        /// A trigger that a person did not start.
         Autonomous "autonomous",
     }
 
     /// The author of a message.
     Role {
-        /// A person's.
+        /// The author is a person.
         User "user",
-        /// The agent's.
+        /// The author is the agent.
         Agent "agent",
-        /// The system's, for instance of a guardrail.
+        /// The author is the system, for instance a guardrail.
         System "system",
     }
 
     /// The side of an agent in an A2A exchange.
     A2aRole {
-        /// It asks.
+        /// The agent sends requests.
         Client "client",
-        /// It is asked.
+        /// The agent receives requests.
         Server "server",
     }
 }
@@ -321,20 +321,20 @@ pub struct ToolCallResultStep {
     /// The tool. The text does not mention it and the schema allows it; without it, a guardian without
     /// state cannot know which tool the result belongs to.
     pub tool_id: Option<String>,
-    /// Members that the text does not name, as they came.
+    /// Members that the text does not define, unchanged.
     pub extra: Object,
 }
 
 impl ToolCallResultStep {
-    /// A result without reasoning and without the tool's name.
+    /// Creates a result without reasoning and without the tool's name.
     pub fn new(context: StepContext, execution_id: impl Into<String>, result: ToolResult) -> Self {
         let execution_id = execution_id.into();
         Self { context, execution_id, result, reasoning: None, tool_id: None, extra: Object::new() }
     }
 }
 
-/// Schema and hooks nest the result under `toolCallResult`, the text has it flat: read both, write
-/// it nested. A message with both must say the same twice.
+/// Reads the result. The schema and the hooks put it into `toolCallResult`, the text has it at the top
+/// level: both are read, and `toolCallResult` is written. If a message has both, they must be equal.
 impl ReadJson for ToolCallResultStep {
     fn read(value: Value) -> Result<Self, InvalidMember> {
         let mut members = ObjectMembers::from_value(value)?;
@@ -423,25 +423,26 @@ impl Serialize for ToolCallResultStep {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpStep {
-    /// The MCP message as it is.
+    /// The MCP message, unchanged.
     pub message: Object,
     /// The actor, the session and the time. The text does not mention it and the schema allows it; without
     /// it, a guardian cannot know the author of the message.
     pub context: Option<StepContext>,
     /// The agent's reason for this step.
     pub reasoning: Option<String>,
-    /// Members that the text does not name, as they came.
+    /// Members that the text does not define, unchanged.
     pub extra: Object,
 }
 
 impl McpStep {
-    /// A message without context and reasoning.
+    /// Creates a message without context and reasoning.
     pub fn new(message: Object) -> Self {
         Self { message, context: None, reasoning: None, extra: Object::new() }
     }
 }
 
-/// The text wraps the MCP message in `message`; the hooks page shows it bare as the params.
+/// Reads both forms: the text puts the MCP message into `message`; on the hooks page, it is the params
+/// themselves.
 impl ReadJson for McpStep {
     fn read(value: Value) -> Result<Self, InvalidMember> {
         let mut members = ObjectMembers::from_value(value)?;
@@ -520,14 +521,14 @@ impl Serialize for McpStep {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct A2aStep {
-    /// The A2A message as it is.
+    /// The A2A message, unchanged.
     pub payload: Object,
     /// The two parties. The schema requires it and the tables of the text do not have it, so it is read as
     /// empty when it is missing. Absent in the older wording `protocols/A2A`.
     pub context: Option<A2aContext>,
     /// The agent's reason for this step.
     pub reasoning: Option<String>,
-    /// Members that the text does not name, as they came.
+    /// Members that the text does not define, unchanged.
     pub extra: Object,
 }
 
@@ -543,7 +544,7 @@ objects! {
         }
     }
 
-    /// One end of an A2A exchange.
+    /// A party of an A2A exchange.
     #[derive(Default)]
     A2aParty {
         optional {
@@ -570,12 +571,12 @@ objects! {
 }
 
 impl A2aStep {
-    /// A message between two parties.
+    /// Creates a message between two parties.
     pub fn new(payload: Object, context: A2aContext) -> Self {
         Self { payload, context: Some(context), reasoning: None, extra: Object::new() }
     }
 
-    /// `protocols/A2A {message, reasoning}`, the older wording.
+    /// Reads `protocols/A2A {message, reasoning}`, the older notation.
     pub(super) fn read_wrapped(value: Value) -> Result<Self, InvalidMember> {
         let mut members = ObjectMembers::from_value(value)?;
         Ok(Self {
@@ -601,7 +602,7 @@ impl A2aStep {
     }
 }
 
-/// An A2A step under the older wording, where that is how it came.
+/// An A2A step that is written in the older notation because it came in it.
 pub(super) struct WrappedA2aStep<'a>(pub(super) &'a A2aStep);
 
 impl WriteJson for WrappedA2aStep<'_> {
@@ -661,6 +662,6 @@ pub struct Ping {
     pub timestamp: Option<Timestamp>,
     /// The time after which the guardian counts as lost, in milliseconds.
     pub timeout: Option<i64>,
-    /// Anything else about it.
+    /// Further data.
     pub metadata: Option<Object>,
 }

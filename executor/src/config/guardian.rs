@@ -23,7 +23,7 @@ pub enum GuardianSettings {
     Chain(Vec<GuardianConfig>),
 }
 
-/// A guardian that speaks AOS.
+/// The configuration of a guardian that uses AOS.
 #[derive(Debug, Clone)]
 pub struct GuardianConfig {
     /// The endpoint of the guardian.
@@ -47,9 +47,9 @@ pub struct GuardianConfig {
 /// The endpoint of a guardian.
 #[derive(Debug, Clone)]
 pub enum GuardianEndpoint {
-    /// Over HTTP.
+    /// A guardian that is reached over HTTP.
     Http(HttpEndpoint),
-    /// In this process.
+    /// A guardian in this process.
     InProcess(Arc<dyn InProcessGuardian>),
 }
 
@@ -58,17 +58,18 @@ pub enum GuardianEndpoint {
 pub struct HttpEndpoint {
     /// Its address: `http://127.0.0.1:8743/aos`.
     pub url: Url,
-    /// The token that it is asked with.
+    /// The token for requests to the guardian.
     pub token: Option<Secret>,
-    /// The certificate that it is shown (mutual TLS).
+    /// The certificate that the executor presents to the guardian (mutual TLS).
     pub identity: Option<ExecutorCertificate>,
-    /// The authorities that its own certificate is checked by, in PEM, instead of those that the
+    /// The authorities for checking the certificate of the guardian, in PEM, instead of those that the
     /// system trusts.
     pub authorities: Option<PathBuf>,
 }
 
 impl From<Url> for HttpEndpoint {
-    /// Asked without a token or a certificate, and trusted as the system trusts.
+    /// Creates an endpoint without a token or a certificate. The executor trusts the authorities of the
+    /// system.
     fn from(url: Url) -> Self {
         Self { url, token: None, identity: None, authorities: None }
     }
@@ -77,14 +78,14 @@ impl From<Url> for HttpEndpoint {
 /// The certificate that identifies the executor to a guardian. The files are in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutorCertificate {
-    /// The certificate, with those that it is signed by.
+    /// The certificate, followed by the certificates that have signed it.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
 }
 
 impl GuardianConfig {
-    /// The name of the guardian of the same process.
+    /// The name of the guardian in the same process.
     pub const BUILTIN: &str = "builtin";
 
     /// Creates the configuration of the guardian at `url`, without a token or a certificate. The executor
@@ -102,8 +103,8 @@ impl GuardianConfig {
         Self::with_name(without_user(&endpoint.url), GuardianEndpoint::Http(endpoint))
     }
 
-    /// The guardian of this process, with the same meaning of silence. It is called
-    /// [`BUILTIN`](Self::BUILTIN).
+    /// Creates the configuration of the guardian in this process, with the same reaction to a missing
+    /// response. Its name is [`BUILTIN`](Self::BUILTIN).
     #[must_use]
     pub fn in_process(guardian: Arc<dyn InProcessGuardian>) -> Self {
         Self::with_name(Self::BUILTIN.to_owned(), GuardianEndpoint::InProcess(guardian))

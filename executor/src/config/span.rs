@@ -6,7 +6,7 @@ use jiff::fmt::serde::unsigned_duration::friendly::compact::required;
 use serde::de::Error;
 use serde::{Deserializer, Serializer};
 
-/// The longest, in days.
+/// The maximum duration, in days.
 const MAX_DAYS: u64 = 366;
 
 pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
@@ -24,7 +24,7 @@ fn bound<E: Error>(time: Duration) -> Result<Duration, E> {
     Ok(time)
 }
 
-/// Times that need not have an end: `720h`, or `forever`.
+/// The serialization of durations without a required end: `720h`, or `forever`.
 pub(super) mod option {
     use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) mod option {
     use serde::de::Error as _;
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    /// The word for no end.
+    /// The word for a duration without an end.
     const FOREVER: &str = "forever";
 
     #[expect(clippy::ref_option, reason = "serde calls it so")]

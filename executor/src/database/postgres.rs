@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
-/// The schema, and what makes it the one that names without a schema mean.
+/// The schema. It is in the search path, so that names without a schema refer to it.
 const SCHEMA: &str = "a2s_executor";
 const SEARCH_PATH: [(&str, &str); 1] = [("search_path", SCHEMA)];
 /// The time for which a request waits for a connection, or for a database that is not available.
@@ -29,10 +29,11 @@ const SESSION: [(&str, &str); 4] = [
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "5s"),
 ];
-/// A new schema may take longer, and so may waiting for another executor that makes it.
+/// The timeouts of a migration: it may take longer than other statements, and so may waiting for another
+/// executor that performs it.
 const MIGRATION_TIMEOUTS: [(&str, &str); 2] =
     [("statement_timeout", "30min"), ("lock_timeout", "30min")];
-/// 13.0, as the server writes it: the oldest that has all that is used here.
+/// Version 13.0 in the server's notation: the oldest version with all features that are used here.
 const MIN_VERSION: i32 = 130_000;
 /// The parameters that may follow the `?` of an address. Others would be ignored and logged with their
 /// values, and such a value may be a password with a typo before it.
@@ -55,7 +56,7 @@ const PARAMETERS: [&str; 16] = [
     "user",
 ];
 
-/// A database that is there, in its address.
+/// An existing database, with the options from its address.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresServer(PgConnectOptions);
 
@@ -64,7 +65,7 @@ impl PostgresServer {
     /// apply. Errors never show the address: it may contain a password.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] when it is not the address of a PostgreSQL database.
+    /// Returns [`ErrorKind::Configuration`] when it is not the address of a PostgreSQL database.
     pub(crate) fn parse(address: &Secret) -> Result<Self, Error> {
         let address = address.expose_secret();
         let url = Url::parse(address)
@@ -88,12 +89,12 @@ impl PostgresServer {
         PgConnectOptions::from_str(address).map(Self).map_err(|error| unusable(&error))
     }
 
-    /// Makes the schema, or brings it up to date. Of several at once one does it, and the others
+    /// Creates the schema, or updates it. If several executors try at once, one does it and the others
     /// wait.
     ///
     /// # Errors
-    /// [`ErrorKind::StoreAway`] when the server does not answer, [`ErrorKind::Configuration`] when it cannot be
-    /// used.
+    /// Returns [`ErrorKind::StoreAway`] when the server does not respond, and [`ErrorKind::Configuration`]
+    /// when it cannot be used.
     pub(crate) async fn migrate(&self) -> Result<(), Error> {
         let options = self.0.clone().options(MIGRATION_TIMEOUTS).options(SEARCH_PATH);
         let connecting = PgConnection::connect_with(&options);
@@ -118,8 +119,8 @@ impl PostgresServer {
         result
     }
 
-    /// At most `most` connections, each made when it is needed. With `lazy_commits` a commit does not
-    /// wait for the server's disk.
+    /// Creates a pool of at most `most` connections. Each connection is opened when it is needed. With
+    /// `lazy_commits`, a commit does not wait for the server's disk.
     pub(crate) fn pool(&self, most: u32, lazy_commits: bool) -> PgPool {
         let mut options = self.0.clone().options(SESSION).options(SEARCH_PATH);
         if lazy_commits {
@@ -148,7 +149,7 @@ async fn check(connection: &mut PgConnection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the schema when it is missing. Who may not make any finds it there.
+/// Creates the schema when it is missing. A user without the right to create one uses an existing schema.
 async fn make_schema(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     let mut transaction = connection.begin().await?;
     // Two that make it at once would get in each other's way. The number is this lock's own.

@@ -10,10 +10,10 @@ use crate::gate::{
 use crate::journal::wait_point::WaitPoint;
 use crate::request::TaskContract;
 
-/// A walk that asks what guardians say now, and sends nothing.
+/// A walk that asks guardians for their current decisions, and sends no requests to services.
 #[derive(Debug)]
 pub(crate) struct ApprovalPoll {
-    /// The steps that are asked about.
+    /// The steps that the guardians are asked about.
     steps: BTreeSet<String>,
     /// Set when the time for the approvals is over. A guardian may then still report a decision, but it is
     /// not asked for a new approval.
@@ -21,14 +21,14 @@ pub(crate) struct ApprovalPoll {
     results: Mutex<Vec<(String, PollResult)>>,
 }
 
-/// A guardian's answer about a step that waits.
+/// The result of asking a guardian about a waiting step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PollResult {
-    /// It still waits for this approval; without an id when the time for it is over.
+    /// The step still waits for this approval; without an id when the time for the approval is over.
     Pending(Option<String>),
-    /// No usable answer came.
+    /// The guardian gave no usable response.
     Silent,
-    /// The guardian says something else by now.
+    /// The guardian has made another decision.
     Changed,
 }
 
@@ -42,7 +42,8 @@ impl ApprovalPoll {
         self.results.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks about one step, at the place where it waits. One that the run does not wait at is not begun.
+    /// Asks about one step, at the point where it waits. A step at which the run does not wait is not
+    /// begun.
     pub(super) async fn poll_step(
         &self,
         gate: &GuardianGate,

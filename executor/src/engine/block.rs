@@ -11,12 +11,12 @@ use crate::error::{Error, ErrorKind};
 use crate::plan::{PlanUnit, join_path};
 use crate::scope::VariableScope;
 
-/// One of several walks: its number, and how it ended.
+/// The result of one of several walks: its number, and its value or error.
 pub(super) type WalkResult<T> = (usize, Result<T, StepError>);
 
 impl<'r> Engine<'r> {
-    /// Runs the block of a step. When its failure would be handled, what its steps have set until
-    /// then is forgotten.
+    /// Runs the block of a step. When the failure of the block would be handled, the outputs that its steps
+    /// have set are discarded.
     pub(super) async fn run_child_block(
         &self,
         unit: &'r PlanUnit,
@@ -37,8 +37,8 @@ impl<'r> Engine<'r> {
         Ok(())
     }
 
-    /// Runs a block. When it is `tolerant` and runs its steps side by side, the failure of one
-    /// leaves the others alone, and is none of the block.
+    /// Runs a block. When the block is `tolerant` and runs its steps in parallel, the failure of one step
+    /// does not stop the others or fail the block.
     pub(super) async fn run_block(
         &self,
         unit: &'r PlanUnit,
@@ -121,9 +121,9 @@ impl<'r> Engine<'r> {
         Ok(())
     }
 
-    /// Awaits walks, at most `width` at the same time, and gives what they gave in their order. All
-    /// that began are awaited, whatever becomes of them, so that none is forgotten while its request
-    /// is under way; `halt` is their own, and stopped when one fails.
+    /// Awaits walks, at most `width` at the same time, and returns their values in order. All walks that
+    /// began are awaited in any case, so that a request under way is never forgotten. `halt` belongs to
+    /// these walks and is cancelled when one of them fails.
     pub(super) async fn run_side_by_side<'w, T: 'w>(
         &self,
         walks: impl Iterator<Item = BoxFuture<'w, WalkResult<T>>>,

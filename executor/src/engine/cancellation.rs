@@ -12,7 +12,7 @@ pub(crate) struct CancelToken {
     token: CancellationToken,
     /// The reason for which only this part was stopped.
     cause: Arc<OnceLock<CancelReason>>,
-    /// The part around this one; none around the run.
+    /// The token of the enclosing part; `None` for the run itself.
     parent: Option<Arc<Self>>,
     /// The time by which this part, or an outer one, must have ended.
     deadline: Option<Instant>,
@@ -23,20 +23,20 @@ pub(crate) struct CancelToken {
 pub(crate) enum CancelReason {
     /// A caller cancelled the run.
     Cancelled,
-    /// The run took longer than it may.
+    /// The run took longer than its time limit.
     RunTimeout,
-    /// The executor shuts down; the run goes on later.
+    /// The executor shuts down; the run continues later.
     Suspended,
-    /// The run is another executor's by now, which goes on with it.
+    /// Another executor owns the run now and continues it.
     LeaseLost,
     /// A sibling step failed: a step of the same parallel block, or another iteration.
     SiblingFailed,
-    /// The step, or one around it, took longer than its `timeout`.
+    /// The step or an enclosing step took longer than its `timeout`.
     StepTimeout,
 }
 
 impl CancelReason {
-    /// The reason for a person.
+    /// Returns the reason as a text for a person.
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Cancelled => "the run was cancelled",
@@ -50,13 +50,13 @@ impl CancelReason {
 }
 
 impl CancelToken {
-    /// Stops this part and all inside it. The first reason holds.
+    /// Cancels this part and all parts inside it. The first reason counts.
     pub(crate) fn cancel(&self, why: CancelReason) {
         let _ = self.cause.set(why);
         self.token.cancel();
     }
 
-    /// A part of this one that can be stopped on its own.
+    /// Creates a part of this one that can be cancelled on its own.
     pub(crate) fn child(&self) -> Self {
         Self {
             token: self.token.child_token(),
@@ -82,7 +82,7 @@ impl CancelToken {
         self.token.is_cancelled().then(|| self.reason())
     }
 
-    /// Waits until there is a reason to stop.
+    /// Waits for a cancellation, and returns its reason.
     pub(crate) async fn wait_for_cancel(&self) -> CancelReason {
         self.token.cancelled().await;
         self.reason()

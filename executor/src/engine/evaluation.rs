@@ -15,7 +15,7 @@ use super::{CancelReason, CancelToken, Engine, StepError};
 use crate::error::{Error, ErrorKind};
 use a2s::to_single_line;
 
-/// The most characters of an expression in a message.
+/// The maximum number of characters of an expression in a message.
 const MAX_EXPRESSION: usize = 200;
 
 /// The permits for expensive evaluations of one executor.
@@ -37,7 +37,7 @@ enum EvaluationError {
 }
 
 impl EvaluationPool {
-    /// A pool of one permit for each processor.
+    /// Creates a pool with one permit for each processor.
     pub(crate) fn new(timeout: Duration) -> Self {
         Self::with_permits(thread::available_parallelism().map_or(1, usize::from), timeout)
     }

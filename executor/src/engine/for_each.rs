@@ -20,7 +20,7 @@ use crate::plan::PlanUnit;
 use crate::scope::VariableScope;
 
 impl<'r> Engine<'r> {
-    /// Runs a step over its list, unless its end is recorded.
+    /// Runs a step for each item of its list, unless the end of the step is recorded.
     pub(super) async fn run_for_each(
         &self,
         unit: &'r PlanUnit,
@@ -100,7 +100,7 @@ impl<'r> Engine<'r> {
         Ok(outputs.iter().copied().zip(lists.into_iter().map(Value::Array)).collect())
     }
 
-    /// The items, once it is sure that there may be so many.
+    /// Returns the items, after checking that their number is allowed.
     fn take_items(
         &self,
         path: &str,

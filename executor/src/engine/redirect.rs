@@ -18,7 +18,7 @@ use crate::outbound::{MAX_REDIRECTS, RequestAuthorization, SendError, SendPermit
 use crate::request::authority;
 use crate::request::{PreparedRequest, RawResponse, RedirectTarget};
 
-/// A call of which one request is sent after the other.
+/// A call with several requests, one after another.
 pub(super) struct RedirectChain<'c, 'a> {
     pub(super) transport: LiveTransport<'c>,
     pub(super) asker: &'c GuardedStep<'a>,
@@ -29,12 +29,12 @@ pub(super) struct RedirectChain<'c, 'a> {
     pub(super) cancel: &'c CancelToken,
 }
 
-/// One request that is about to leave.
+/// A request that is about to be sent.
 pub(super) struct OutgoingRequest<'d> {
     pub(super) request: &'d Permitted<PreparedRequest>,
     pub(super) authorization: &'d RequestAuthorization<'d>,
     pub(super) execution_id: Uuid,
-    /// The address as the journal names it.
+    /// The address as written in the journal.
     pub(super) url: String,
     pub(super) digest: Digest,
     /// Set when all requests of the attempt so far, including this one, are safe to repeat.
@@ -47,14 +47,14 @@ pub(super) struct ChainPosition {
     /// The last request that was sent.
     request: Permitted<PreparedRequest>,
     reply: ServiceReply,
-    /// The number of the redirect that led to it; zero for the first request.
+    /// The number of the redirect that led to the request; zero for the first request.
     number: u32,
     /// Set when everything that was sent so far is safe to repeat.
     repeat_safe: bool,
 }
 
 impl ChainPosition {
-    /// The first request was sent.
+    /// Creates the position after the first request.
     pub(super) fn first(request: &Permitted<PreparedRequest>, reply: ServiceReply) -> Self {
         let repeat_safe = request.is_repeat_safe();
         Self { request: request.clone(), reply, number: 0, repeat_safe }
@@ -68,8 +68,8 @@ pub(super) struct AllowedRedirect {
 }
 
 impl<'r> Engine<'r> {
-    /// Records that a request leaves, sends it in its turn, and records what came. The record is on
-    /// the disk before a connection is made.
+    /// Records that a request is sent, sends it in its turn, and records the result. The first record is on
+    /// the disk before a connection is opened.
     pub(super) async fn send_and_record(
         &self,
         chain: &RedirectChain<'_, '_>,
@@ -170,8 +170,9 @@ impl<'r> Engine<'r> {
         Ok(None)
     }
 
-    /// Goes from a place in a chain, which begins with `first`, to the answer, through at most
-    /// [`MAX_REDIRECTS`] redirects. `verdicts` has those of earlier attempts: a redirect to the same request shares one.
+    /// Follows redirects from a position in a chain, which begins with `first`, to the final response. The
+    /// maximum is [`MAX_REDIRECTS`] redirects. `verdicts` contains those of earlier attempts: a redirect to
+    /// the same request uses the same verdict.
     pub(super) async fn follow_redirects(
         &self,
         chain: &RedirectChain<'_, '_>,
@@ -249,7 +250,7 @@ impl<'r> Engine<'r> {
         Ok(request)
     }
 
-    /// Sends the request that a redirect led to, with its own credentials and in its own turn.
+    /// Sends the request after a redirect, with its own credentials and in its own turn.
     async fn send_redirect(
         &self,
         chain: &RedirectChain<'_, '_>,

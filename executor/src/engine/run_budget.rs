@@ -21,7 +21,7 @@ pub(crate) struct RunBudget {
 }
 
 impl RunBudget {
-    /// The budget of a run in which so many steps have begun.
+    /// Creates the budget of a run in which `begun` steps have begun.
     pub(crate) fn new(limits: &Limits, begun: usize) -> Self {
         Self {
             steps: AtomicUsize::new(begun),
@@ -34,7 +34,7 @@ impl RunBudget {
         }
     }
 
-    /// One more task, capability or iteration begins.
+    /// Counts one more task, capability or iteration.
     pub(super) fn begin_step(&self) -> Result<(), Error> {
         if self.steps.fetch_add(1, Ordering::Relaxed) < self.max_steps {
             return Ok(());
@@ -60,7 +60,7 @@ impl RunBudget {
         Err(exceeded(format!("the run has more than {} events", self.max_events)))
     }
 
-    /// A request of so many bytes is about to be sent.
+    /// Counts the bytes of a request that is about to be sent.
     pub(super) fn add_sent_bytes(&self, bytes: usize) -> Result<(), Error> {
         self.add_received_bytes(bytes);
         if self.traffic.load(Ordering::Relaxed) <= self.max_traffic {
@@ -78,7 +78,7 @@ impl RunBudget {
         self.traffic.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Outputs are about to be kept.
+    /// Counts the size of outputs that are about to be stored.
     pub(super) fn add_kept_bytes(&self, outputs: &Map<String, Value>) -> Result<(), Error> {
         let more = outputs.values().map(size_of).sum();
         self.check_bytes(more)?;

@@ -14,14 +14,14 @@ use crate::journal::run_state::{RecordedStep, failed_status};
 use crate::plan::{PlanUnit, join_path};
 use crate::scope::VariableScope;
 
-/// A step as the journal knows it.
+/// A step in the form that the journal records.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StepFrame<'a> {
     /// Its path.
     pub(super) path: &'a str,
     /// `task`, `capability`, `sequence`, …, as in events.
     pub(super) kind: &'static str,
-    /// The same for metrics: a step that only has iterations does no work of its own.
+    /// The kind for metrics. A step that only has iterations does not work itself.
     pub(super) label: &'static str,
     /// Set when it counts towards the steps of the run.
     pub(super) counts: bool,
@@ -30,7 +30,7 @@ pub(super) struct StepFrame<'a> {
 }
 
 impl<'r> Engine<'r> {
-    /// Runs a step, unless its end is recorded. Boxed, because steps contain steps.
+    /// Runs a step, unless its end is recorded. The future is boxed, because steps contain steps.
     pub(super) fn run_step<'a>(
         &'a self,
         unit: &'r PlanUnit,
@@ -53,7 +53,7 @@ impl<'r> Engine<'r> {
         })
     }
 
-    /// Runs a step that has no iterations, or one iteration, and handles its failure.
+    /// Runs a step without iterations, or one iteration, and handles its failure.
     pub(super) async fn run_once(
         &self,
         unit: &'r PlanUnit,
@@ -276,7 +276,7 @@ impl<'r> Engine<'r> {
     }
 }
 
-/// The capability that a step of `unit` uses, if it uses one.
+/// Returns the capability that a step of `unit` uses, if it uses one.
 pub(super) fn used_capability<'r>(step: &Step, unit: &'r PlanUnit) -> Option<&'r CapabilityRef> {
     let StepAction::Capability { capability, .. } = &step.action else { return None };
     unit.uses.get(capability).map(|used| &used.pin)

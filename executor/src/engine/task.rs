@@ -70,7 +70,7 @@ struct AttemptResponse {
 }
 
 impl<'r> Engine<'r> {
-    /// Runs the task of a step and gives what its outputs are taken from.
+    /// Runs the task of a step, and returns the result from which its outputs are taken.
     pub(super) async fn run_task(
         &self,
         unit: &'r PlanUnit,
@@ -293,7 +293,7 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// Holds an answer to what its operation declares, as far as that is wanted.
+    /// Checks a response against the declaration of its operation, if the configuration requires it.
     async fn check_response(
         &self,
         path: &str,
@@ -522,7 +522,7 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// Pauses before another attempt.
+    /// Records a retry, and pauses before it.
     pub(super) async fn pause_before_retry(
         &self,
         path: &str,
@@ -550,7 +550,7 @@ impl<'r> Engine<'r> {
         );
     }
 
-    /// Another attempt follows at once.
+    /// Records another attempt that follows at once.
     fn note_retry(&self, path: &str, attempt: u32, reason: &str) {
         self.journal.append(EventKind::Retrying {
             step: path.to_owned(),
@@ -560,7 +560,7 @@ impl<'r> Engine<'r> {
         });
     }
 
-    /// A session was to be opened.
+    /// Records the opening of a session.
     fn note_opening(&self, path: &str, attempt: u32, opening: SessionOpening) {
         let SessionOpening { host, revision, duration_ms, failure } = opening;
         self.journal.append(EventKind::SessionOpened {
@@ -573,7 +573,7 @@ impl<'r> Engine<'r> {
         });
     }
 
-    /// A token was asked for.
+    /// Records the request for a token.
     pub(super) fn note_fetch(&self, path: &str, attempt: u32, fetch: TokenFetch) {
         let TokenFetch { host, scheme, renewed, duration_ms, failure } = fetch;
         let failure = failure.map(Error::into_step_warning);
@@ -588,7 +588,7 @@ impl<'r> Engine<'r> {
         });
     }
 
-    /// A request has to wait for its turn.
+    /// The wait of a request for its turn.
     pub(super) fn note_wait(&self, path: &str, wait: Throttle) {
         self.metrics.waited(wait.reason);
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

@@ -7,7 +7,7 @@ use crate::error::{Error, RequestedApproval};
 use crate::gate::GuardedStep;
 use crate::journal::wait_point::WaitPoint;
 
-/// The attempt that was judged, and the status of its response, as far as there were any.
+/// The judged attempt and the status of its response, if there are any.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct JudgedAttempt {
     pub(super) attempt: Option<u32>,
@@ -15,7 +15,7 @@ pub(super) struct JudgedAttempt {
 }
 
 impl<'r> Engine<'r> {
-    /// The place at which a step has waited for an approval, when it had sent something before.
+    /// Returns the point at which a step has waited for an approval, if it had sent something before.
     pub(super) fn wait_point(&self, path: &str) -> Option<&'r WaitPoint> {
         let recorded = self.progress.steps.get(path)?;
         recorded.wait_point.as_ref().map(|(_, wait_point)| wait_point)

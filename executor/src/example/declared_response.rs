@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::request::{RawResponse, media_types_of};
 
-/// The answer of an example as a service would send it.
+/// Converts the response of an example to the form that a service would send.
 ///
 /// # Errors
-/// When no service could send it.
+/// Fails when a service could not send such a response.
 pub(super) fn to_response(task: &Task, answer: &ExampleResponse) -> Result<RawResponse, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in &answer.headers {
@@ -61,7 +61,7 @@ pub(super) fn set_content_type(response: &mut RawResponse, media_type: &MediaTyp
     }
 }
 
-/// JSON, unless the operation declares other types alone, and the body may be of the first of them.
+/// Returns JSON, unless the operation declares only other types and the body can have the first of them.
 fn default_media_type(task: &Task, status: u16, body: &Value) -> MediaType {
     let json = json_media_type();
     let Task::OpenApi(task) = task else { return json };
@@ -73,7 +73,7 @@ fn default_media_type(task: &Task, status: u16, body: &Value) -> MediaType {
     declared.into_iter().find(|one| !one.is_range()).unwrap_or(json)
 }
 
-/// `application/json`.
+/// Returns `application/json`.
 #[expect(clippy::expect_used, reason = "the text is a media type")]
 pub(super) fn json_media_type() -> MediaType {
     MediaType::parse("application/json").expect("the text is a media type")

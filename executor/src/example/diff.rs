@@ -5,10 +5,10 @@ use serde_json::{Number, Value};
 /// The most differences that are reported.
 const MAX_DIFFERENCES: usize = 20;
 
-/// One place where two values differ.
+/// A location at which two values differ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputDifference {
-    /// The place, as a JSONPath: `$.names[1]`.
+    /// The location, as a JSONPath: `$.names[1]`.
     pub path: String,
     /// The expected value at that path; `None` when none is expected.
     pub expected: Option<Value>,
@@ -16,8 +16,8 @@ pub struct OutputDifference {
     pub found: Option<Value>,
 }
 
-/// Compares two values. Members have no order, and numbers are compared by what they amount to:
-/// `1` and `1.0` are one number. The differences are those furthest down, the first ones of many.
+/// Compares two values. Members have no order, and numbers are compared by value: `1` and `1.0` are equal.
+/// Returns the innermost differences, and only the first ones when there are many.
 pub(super) fn compare(expected: &Value, found: &Value) -> Vec<OutputDifference> {
     let mut differences = Vec::new();
     compare_values("$", Some(expected), Some(found), &mut differences);

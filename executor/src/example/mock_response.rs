@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::declared_response::{json_media_type, set_content_type, to_bytes, tool_result};
 use crate::request::RawResponse;
 
-/// The most examples of a description that are tried.
+/// The maximum number of examples of a description that are tried.
 const MAX_SHOWN: usize = 4;
-/// The most headers that are made up.
+/// The maximum number of generated headers.
 const MAX_HEADERS: usize = 50;
 
-/// Answers that a service may give, the most likely first. Whether one fits is for the caller to
-/// check: a description may contradict itself. Lazy, as the first one is good in most cases.
+/// Generates responses that a service may send, the most likely first. The caller checks each one, because
+/// a description may contradict itself. The iterator is lazy, as the first response is good in most cases.
 pub(super) fn generate_responses<'t>(
     task: &'t Task,
     outputs: &'t [OutputMapping],
@@ -94,7 +94,7 @@ fn preferred_media_type(content: &serde_json::Map<String, Value>) -> Option<(Med
     declared.or_else(ranged).or_else(|| types().find(|(one, _)| !one.is_range()))
 }
 
-/// The examples of a description.
+/// Returns the examples of a description.
 fn declared_examples(task: &OpenApiTask, media: &Value) -> Vec<Value> {
     let several = media.get("examples").and_then(Value::as_object).into_iter().flatten();
     let several = several.filter_map(|(_, example)| {
@@ -105,7 +105,7 @@ fn declared_examples(task: &OpenApiTask, media: &Value) -> Vec<Value> {
     media.get("example").into_iter().chain(several).take(MAX_SHOWN).cloned().collect()
 }
 
-/// The headers that outputs are taken from, as far as they are declared.
+/// Returns the headers that outputs are taken from, if the operation declares them.
 fn declared_headers(task: &OpenApiTask, declared: &Value, outputs: &[OutputMapping]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let known = declared.get("headers").and_then(Value::as_object);

@@ -21,7 +21,7 @@ use crate::request::{
 /// The most faults that are reported for one example.
 const MAX_FAILURES: usize = 10;
 
-/// The answers of one example.
+/// The responses of one example.
 #[derive(Debug)]
 pub(super) struct MockScript<'e> {
     plan: &'e ExecutionPlan,
@@ -31,12 +31,12 @@ pub(super) struct MockScript<'e> {
     findings: Mutex<MockFindings>,
 }
 
-/// An answer that the example has.
+/// A response that the example defines.
 #[derive(Debug)]
 struct ScriptedResponse<'e> {
-    /// Its place, as written.
+    /// The path of the step, as written in the example.
     key: &'e StepPath,
-    /// The same with every block and capability on the way.
+    /// The same path with every enclosing block and capability.
     path: Vec<StepPathSegment>,
     answer: &'e a2s::ExampleResponse,
 }
@@ -55,12 +55,12 @@ struct MockFindings {
 #[derive(Debug)]
 enum MockOutcome {
     Answer(StepResult),
-    /// The step fails, as the answer wants it.
+    /// The step fails, as the response requires.
     Failure {
         error: Error,
         status: Option<u16>,
     },
-    /// The answer cannot be that of its operation: the example fails, whatever the run does.
+    /// The response is not possible for its operation: the example fails, whatever the run does.
     InvalidScript(Error),
 }
 
@@ -80,10 +80,10 @@ pub(super) struct ScriptReport {
 }
 
 impl<'e> MockScript<'e> {
-    /// The script of an example, which may take so much time.
+    /// Creates the script of an example with a time limit.
     ///
     /// # Errors
-    /// When an answer is for no task step of the plan.
+    /// Fails when a response does not belong to a task step of the plan.
     pub(super) fn new(
         plan: &'e ExecutionPlan,
         example: &'e CapabilityExample,
@@ -124,8 +124,8 @@ impl<'e> MockScript<'e> {
         self.findings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer that the example has for a step: of several the one that names the most
-    /// iterations, the outermost ones first.
+    /// Returns the response that the example defines for a step. If several match, it is the one that names
+    /// the most iterations, and the outermost ones first.
     fn find_response(&self, path: &StepPath) -> Option<(usize, &ScriptedResponse<'e>)> {
         let fitting = self.responses.iter().enumerate().filter(|(_, line)| line.matches_step(path));
         fitting.max_by_key(|(_, line)| {
@@ -155,7 +155,7 @@ impl<'e> MockScript<'e> {
         Arc::clone(notes.generated.entry(all.clone()).or_insert_with(make))
     }
 
-    /// Keeps a fault, the first of its step; more of the same are of no interest.
+    /// Records a failure, but only the first one of each step.
     fn record_failure(&self, error: &RunError) {
         let mut notes = self.lock_findings();
         let known =
@@ -205,7 +205,7 @@ fn without_iterations(path: &StepPath) -> String {
     ids.join("/")
 }
 
-/// Reads an answer that the example has.
+/// Reads a response that the example defines.
 fn read_scripted(contract: &TaskContract, answer: &a2s::ExampleResponse) -> MockOutcome {
     let response = match declared_response::to_response(contract.task(), answer) {
         Ok(response) => response,

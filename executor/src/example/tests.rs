@@ -143,11 +143,11 @@ async fn a_tool_gives_what_the_example_or_its_schema_says() {
     check(&outcomes[0], &[]);
     check(&outcomes[1], &[]);
     assert_eq!(outcomes[1].generated_steps, ["call"]);
-    check(&outcomes[2], &["call A2S361 the tool reports an error: no"]);
-    check(&outcomes[3], &["call A2S357 the service answered with status 503"]);
+    check(&outcomes[2], &["call A2S361 the tool reported an error: no"]);
+    check(&outcomes[3], &["call A2S357 the service responded with status 503"]);
     // Nothing is known of what the tool gives.
     let outcome = run_one(&[caller("", "  - {inputs: {}}\n")]).await;
-    assert!(told(&outcome)[0].starts_with("call A2S329 no answer can be made up"), "{outcome:?}");
+    assert!(told(&outcome)[0].starts_with("call A2S329 no answer can be generated"), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn an_input_that_only_a_used_capability_needs_has_to_be_given() {
     );
     let child = reader(THING, "", "  - {inputs: {id: 1}}\n");
     let outcomes = run(&[user, child]).await;
-    check(&outcomes[0], &["- A2S320 `User` needs `id`"]);
+    check(&outcomes[0], &["- A2S320 `User` requires `id`"]);
     assert!(outcomes[0].events.is_empty());
     check(&outcomes[1], &[]);
 }
@@ -211,7 +211,7 @@ async fn undeclared_example_response_fails_the_example() {
     for (answer, expected) in [
         ("{}", "is empty, which is not declared"),
         ("{headers: {content-type: text/plain}, body: text}", "media type text/plain"),
-        ("{status: 404, body: {}}", "it has no member"),
+        ("{status: 404, body: {}}", "it lacks the member"),
     ] {
         let examples = format!("  - {{inputs: {{id: 1}}, answers: {{read: {answer}}}}}\n");
         let handled = "      on_error: continue\n";
@@ -233,7 +233,7 @@ async fn example_can_try_a_handled_service_failure() {
         let examples =
             format!("  - {{inputs: {{id: 1}}, answers: {{read: {{status: {status}}}}}}}\n");
         let outcome = run_one(&[reader(THING, "", &examples)]).await;
-        check(&outcome, &[&format!("read A2S357 the service answered with status {status}")]);
+        check(&outcome, &[&format!("read A2S357 the service responded with status {status}")]);
         let ExampleFailure::Error(error) = &outcome.failures[0] else { panic!() };
         assert_eq!(error.status, Some(status));
     }
@@ -250,11 +250,11 @@ async fn what_is_not_answered_is_made_up() {
     check(
         &outcome,
         &[
-            "read A2S329 no answer can be made up from what the operation declares: output `name`: `$.name` finds nothing: `$` is null",
+            "read A2S329 no answer can be generated from the declaration of the operation: output `name`: `$.name` finds nothing: `$` is null",
         ],
     );
     let ExampleFailure::Error(error) = &outcome.failures[0] else { panic!() };
-    assert_eq!(error.hint, "Write one in the example: `answers: {read: {body: …}}`.");
+    assert_eq!(error.hint, "Write an answer in the example: `answers: {read: {body: …}}`.");
 }
 
 #[tokio::test]
@@ -307,7 +307,7 @@ async fn steps_of_used_capabilities_are_answered_by_the_way_to_them() {
         let examples =
             format!("  - {{inputs: {{ids: [1]}}, answers: {{'{key}': {{body: {{}}}}}}}}\n");
         let outcome = run_one(&[user(&examples), Arc::clone(&child)]).await;
-        check(&outcome, &[&format!("- A2S329 there is no task step `{key}`")]);
+        check(&outcome, &[&format!("- A2S329 unknown task step `{key}`")]);
     }
     let missing = try_new(&[user("  - {inputs: {ids: [1]}}\n")]).unwrap_err();
     assert_eq!(missing.kind, ErrorKind::DependencyRefused);
@@ -346,8 +346,8 @@ async fn answers_are_read_by_their_media_type() {
     }
     for (answer, reason) in [
         ("{headers: {content-type: nothing}, body: x}", "`content-type` is not a media type"),
-        ("{headers: {'a b': x}}", "`a b` is no header with a value"),
-        ("{headers: {content-type: image/png}, body: {base64: '!'}}", "`base64` cannot be read"),
+        ("{headers: {'a b': x}}", "`a b` is not a header with a value"),
+        ("{headers: {content-type: image/png}, body: {base64: '!'}}", "`base64` cannot be decoded"),
     ] {
         let outcome = run_one(&[read(UNDECLARED, answer, "$", "1")]).await;
         let failures = told(&outcome);

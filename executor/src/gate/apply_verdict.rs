@@ -11,9 +11,9 @@ use crate::error::{Error, ErrorKind};
 use crate::secrets::{has_placeholder, restore_masked};
 use a2s::to_single_line;
 
-/// The most characters of a value's text that a change of a result shows.
+/// The maximum number of characters of a value in a change of a result.
 pub(super) const MAX_SHOWN_CHARS: usize = 200;
-/// The most changes of a result that are recorded.
+/// The maximum number of recorded changes of a result.
 const MAX_CHANGES: usize = 20;
 /// The replacement for a value of a result before the change: the guardian changed the value to hide it.
 pub(super) const WITHHELD: &str = "(withheld)";
@@ -21,8 +21,8 @@ pub(super) const WITHHELD: &str = "(withheld)";
 /// The reason for which a modification cannot be used; such a modification is a denial.
 pub(super) type BadModification = String;
 
-/// The inputs that a guardian wants instead of `inputs`, and what differs. Its list is whole: an
-/// input that it leaves out is gone.
+/// Returns the inputs that a guardian requires instead of `inputs`, and the differences. The guardian's
+/// list is complete: an input that it leaves out is removed.
 pub(super) fn modified_inputs(
     inputs: &IndexMap<InputLocation, Value>,
     modified: &Request,
@@ -64,9 +64,9 @@ pub(super) fn changes_of(
     changes
 }
 
-/// Inputs that a guardian made of those that it was shown, with their true values: a secret that it
-/// left in place is there again. `has_secrets` says whether a placeholder can mean one: there were
-/// secrets among the inputs of the step, before any guardian had changed them.
+/// Restores the true values in inputs that a guardian has modified: a secret that it left unchanged is
+/// inserted again. `has_secrets` is true when a placeholder can mean a secret: when the inputs of the step
+/// contained secrets before any guardian changed them.
 pub(super) fn restore_inputs(
     inputs: GuardedInputs<'_>,
     modified: IndexMap<InputLocation, Value>,
@@ -87,7 +87,8 @@ pub(super) fn restore_inputs(
     restored.collect()
 }
 
-/// The result that a guardian wants instead of `result`, and what differs. A failure stays one.
+/// Returns the result that a guardian requires instead of `result`, and the differences. A failure stays a
+/// failure.
 pub(super) fn modified_result(
     result: &Result<Value, Error>,
     modified: &Request,

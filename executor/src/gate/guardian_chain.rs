@@ -22,22 +22,22 @@ use crate::config::{
 use crate::error::{Error, ErrorKind, RequestedApproval};
 use a2s::to_single_line;
 
-/// The most guardians: each is a label of metrics, and a round trip of every step.
+/// The maximum number of guardians: each is a label of metrics, and a round trip of every step.
 const MAX_GUARDIANS: usize = 8;
 /// The reason of a denial that an approval would lift.
 pub(super) const APPROVAL_REQUIRED: &str = "approval_required";
-/// The most characters of the id of an approval.
+/// The maximum number of characters in the id of an approval.
 const MAX_APPROVAL_ID: usize = 100;
-/// The most characters of a name that was given.
+/// The maximum number of characters in a configured name.
 const MAX_NAME: usize = 100;
 
 impl GuardianSettings {
-    /// The clients of these guardians, or none. They are for asking the same guardians about something
-    /// else. Nothing is sent yet.
+    /// Creates the clients of these guardians, or `None` without guardians. They are for other questions to
+    /// the same guardians. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] when there is no guardian to ask, two cannot be distinguished, or one
-    /// cannot be asked as configured.
+    /// Returns [`ErrorKind::Configuration`] when there is no guardian to ask, two cannot be distinguished,
+    /// or one cannot be asked as configured.
     pub fn open(&self) -> Result<Option<GuardianChain>, Error> {
         open(self)
     }
@@ -79,7 +79,7 @@ fn open(guardian: &GuardianSettings) -> Result<Option<GuardianChain>, Error> {
     guardians.map(Some).ok_or_else(missing)
 }
 
-/// A client, or why it cannot be asked in the way that is wanted.
+/// Creates a client. Returns the reason when the guardian cannot be asked as configured.
 fn client(config: &GuardianConfig) -> Result<GuardianClient, String> {
     let GuardianConfig { endpoint, name, fail, timeout, retry_for, max_response_bytes } = config;
     // An address as a name is as long as it is.
@@ -176,8 +176,8 @@ fn is_loopback(url: &Url) -> bool {
 pub(super) type ChainDecisions = (Vec<DecisionRecord>, Result<(), Error>);
 
 impl GuardianGate {
-    /// Asks `guardians` about one step, in order, until one denies. `follow` does what each wants
-    /// instead, and gives what that changes, or why it cannot be done: that is a denial.
+    /// Asks `guardians` about one step, in order, until one denies. `follow` applies the modification of
+    /// each guardian and returns the changes. If it returns an error instead, that is a denial.
     pub(super) async fn ask_guardians(
         &self,
         guardians: &GuardianChain,
@@ -330,7 +330,7 @@ fn requested_approval(
     Some(RequestedApproval { phase, guardian: guardian.to_owned(), id: id.to_owned(), expires_at })
 }
 
-/// The error of a step that a person has to approve.
+/// Creates the error of a step that a person has to approve.
 fn approval_error(
     asked_for: &str,
     whose: &str,

@@ -13,7 +13,7 @@ use super::{AskReason, GuardedStep, MethodCall};
 use crate::error::Error;
 use crate::request::{self, McpMessage};
 
-/// The question before a request leaves.
+/// Creates the question about a request before it is sent.
 pub(super) fn request_call(
     asker: &GuardedStep<'_>,
     task: &Task,
@@ -69,8 +69,8 @@ pub(super) fn message_call(
     step.into()
 }
 
-/// The question before a result is used. Structured results travel as their JSON text, failures as
-/// their message.
+/// Creates the question about a result before it is used. Structured results are sent as their JSON text,
+/// failures as their message.
 pub(super) fn result_call(
     asker: &GuardedStep<'_>,
     task: &Task,
@@ -147,7 +147,7 @@ fn step_context(
     context
 }
 
-/// Names the principal of a step: its user, and the token where it acts for an end user.
+/// Adds the principal of a step: its user, and its token when the token acts for an end user.
 pub(super) fn set_principal(context: &mut StepContext, principal: &Principal) {
     context.user = Some(User::new(principal.user_id().to_owned()));
     if let Some(token) = principal.caller_id() {
@@ -156,8 +156,8 @@ pub(super) fn set_principal(context: &mut StepContext, principal: &Principal) {
     }
 }
 
-/// This executor as an agent. It is not hosted under one address: the schema wants a URL, and a
-/// URN is one.
+/// Returns this executor as an agent. The schema requires a URL. The executor is not hosted at one address,
+/// so it uses a URN.
 pub(crate) fn executor_agent() -> Agent {
     let provider = AgentProvider::new("A2S".to_owned(), "urn:a2s".to_owned());
     Agent::new(

@@ -16,14 +16,14 @@ use super::{
 use crate::request::{self, McpMessage, PreparedRequest, read_message};
 use crate::secrets::restore_masked;
 
-/// A call that is about to leave.
+/// A call that is about to be sent.
 pub(super) struct OutgoingCall<'a> {
     pub(super) tool: &'a McpTask,
-    /// Its arguments, as the guardians have left them so far.
+    /// The arguments of the call, after the changes of the guardians so far.
     pub(super) inputs: GuardedInputs<'a>,
     /// Set when the inputs of the step contain secrets.
     pub(super) has_secrets: bool,
-    /// The request that carries it, as guardians see it.
+    /// The request that contains the call, as guardians see it.
     pub(super) sent: Map<String, Value>,
 }
 
@@ -71,8 +71,8 @@ impl GuardianGate {
         RawVerdict { decisions, verdict: verdict.map(|()| prepared) }
     }
 
-    /// Asks whether the message that a server has answered with may be read. The guardians may
-    /// change it; a call that failed stays one.
+    /// Asks whether the message in the response of a server may be read. The guardians may change it; a
+    /// failed call stays a failed call.
     pub(crate) async fn ask_message(
         &self,
         asker: &GuardedStep<'_>,
@@ -124,7 +124,7 @@ fn message_in(modified: &Request) -> Result<&McpMessage, BadModification> {
     }
 }
 
-/// The arguments that a guardian wants instead of those of a call.
+/// Returns the arguments that a guardian requires instead of those of a call.
 fn modified_arguments(
     asked: &McpMessage,
     modified: &Request,
@@ -145,7 +145,7 @@ fn modified_arguments(
     Ok(arguments.into_iter().map(|(name, value)| (InputLocation::Argument(name), value)).collect())
 }
 
-/// The answer that a guardian wants instead.
+/// Returns the response that a guardian requires instead of the original.
 fn modified_answer(asked: &Value, modified: &Request) -> Result<McpMessage, BadModification> {
     let made = message_in(modified)?;
     let asked = asked.as_object().ok_or("the original message is missing")?;

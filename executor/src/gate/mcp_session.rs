@@ -6,17 +6,17 @@ use super::Permitted;
 use crate::request::{McpSession, PreparedRequest};
 
 impl Permitted<PreparedRequest> {
-    /// The request that opens a session for this one; none when it needs none.
+    /// Returns the request that opens a session for this one; `None` when it does not need a session.
     pub(crate) fn session_request(&self) -> Option<Self> {
         self.0.session_request().map(Self)
     }
 
-    /// The notification that the session is open.
+    /// Returns the notification that the session is open.
     pub(crate) fn session_notification(&self, session: &McpSession) -> Option<Self> {
         self.0.session_notification(session).map(Self)
     }
 
-    /// The same call inside a session.
+    /// Returns the same call inside a session.
     pub(crate) fn in_session(&self, session: &McpSession) -> Option<Self> {
         self.0.in_session(session).map(Self)
     }

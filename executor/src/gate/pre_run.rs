@@ -26,12 +26,13 @@ pub(crate) struct PreRun<'a> {
     pub(crate) session: &'a str,
     /// The capability that runs.
     pub(crate) root: &'a CapabilityRef,
-    /// The headers that say which span the question belongs to.
+    /// The headers that identify the span of the question.
     pub(crate) trace: &'a HeaderMap,
 }
 
 impl PreRun<'_> {
-    /// The turn that its steps will have, at something that comes before them.
+    /// Creates the context of a question before the first step, with the turn that the steps of the run
+    /// will have.
     pub(super) fn step_context(&self, step: &str, now: Timestamp) -> StepContext {
         let session = Session::new(self.session.to_owned());
         let mut context =
@@ -49,8 +50,9 @@ impl PreRun<'_> {
 }
 
 impl GuardianGate {
-    /// Asks whether an event may start a run with `inputs` (`steps/agentTrigger`), which are without
-    /// secrets. The guardians may want others, which `follow` takes, or says why it cannot.
+    /// Asks whether an event may start a run with `inputs` (`steps/agentTrigger`). The inputs do not
+    /// contain secrets. The guardians may require other inputs; `follow` applies them, or returns the
+    /// reason why it cannot.
     pub(crate) async fn ask_trigger(
         &self,
         beginning: PreRun<'_>,
@@ -88,7 +90,7 @@ impl GuardianGate {
     }
 }
 
-/// The inputs that a guardian wants instead of those of an event.
+/// Returns the inputs that a guardian requires instead of those of an event.
 fn modified_content(modified: &Request) -> Result<&Map<String, Value>, String> {
     let MethodCall::AgentTrigger(step) = &modified.call else {
         return Err("its method is not an event".to_owned());

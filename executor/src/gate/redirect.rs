@@ -79,7 +79,8 @@ impl GuardianGate {
 /// The reason for which a redirect cannot be modified.
 const NOT_CHANGEABLE: &str = "a guardian can allow or deny a redirect, but not modify it";
 
-/// A guardian that has changed the inputs before may say the same again.
+/// Rejects changes of the inputs. A guardian that has changed the inputs before may send the same inputs
+/// again.
 fn refuse_changes(
     shown: &IndexMap<InputLocation, Value>,
     modified: &aos::message::Request,

@@ -11,11 +11,11 @@ use super::GuardedInputs;
 use crate::request::{self, PreparedRequest, RedirectTarget, TaskContract, authority};
 use crate::secrets::RunSecrets;
 
-/// The most bytes of a body that a question shows.
+/// The maximum size of a body in a question, in bytes.
 pub(super) const MAX_SHOWN_BODY: usize = 8 * 1024;
 
-/// The members of `context.request` for `prepared`, which was made of `inputs`. `redirect` is the
-/// number of the redirect that led to it.
+/// Returns the members of `context.request` for `prepared`, which was built from `inputs`. `redirect` is
+/// the number of the redirect that led to it.
 pub(super) fn describe_request(
     contract: &TaskContract,
     inputs: GuardedInputs<'_>,
@@ -78,7 +78,7 @@ fn describe_template(
     members
 }
 
-/// Headers by name; several of one name in one text, as HTTP joins them.
+/// Returns the headers by name. Several headers of one name become one text, as HTTP joins them.
 fn describe_headers(request: &PreparedRequest, secrets: &RunSecrets) -> Value {
     let mut headers = Map::new();
     for name in request.headers().keys() {
@@ -90,8 +90,8 @@ fn describe_headers(request: &PreparedRequest, secrets: &RunSecrets) -> Value {
     Value::Object(headers)
 }
 
-/// Checksum and size of the masked body, and its beginning where it is text. The checksum is of the
-/// masked body, so that a secret cannot be guessed from it.
+/// Returns the checksum and size of the masked body, and its beginning if it is text. The checksum is that
+/// of the masked body, so that a secret cannot be guessed from it.
 fn describe_body(body: &[u8], secrets: &RunSecrets) -> Value {
     let text = String::from_utf8_lossy(body);
     let masked = secrets.mask_text(&text);

@@ -14,7 +14,7 @@ use super::{AskReason, GateVerdict, GuardianGate, HookPhase, RawVerdict};
 use crate::session_state::StateOwner;
 use a2s::to_single_line;
 
-/// One memory: a value, and the input that it is remembered for. Its JSON text is what travels.
+/// A memory: a value, and the input that it is remembered for. Guardians receive its JSON text.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MemoryEntry {
@@ -23,8 +23,8 @@ struct MemoryEntry {
 }
 
 impl GuardianGate {
-    /// Asks whether a run may use `values` (`steps/memoryContextRetrieval`). The guardians may change
-    /// them and take some away; `follow` is shown what each makes of them, and says when it cannot
+    /// Asks whether a run may use `values` (`steps/memoryContextRetrieval`). The guardians may change or
+    /// remove values. `follow` receives the values after each change, and returns an error when they cannot
     /// be used.
     pub(crate) async fn ask_recall(
         &self,
@@ -45,8 +45,8 @@ impl GuardianGate {
         self.judge_memory(HookPhase::RECALLED, call, values, follow).await.permit()
     }
 
-    /// Asks whether `principal` may have a value remembered for `holder` (`steps/memoryStore`). The
-    /// guardians may change it.
+    /// Asks whether `principal` may store a value for `holder` (`steps/memoryStore`). The guardians may
+    /// change the value.
     pub(crate) async fn ask_remember(
         &self,
         principal: &Principal,
@@ -172,8 +172,8 @@ mod tests {
         check(&[a, b], Ok(json!({"a": 2, "b": "x"})));
         check(&[b], Ok(json!({"b": "x"})));
         check(&[], Ok(json!({})));
-        check(&[a, a], Err("`a` is there twice"));
-        check(&[r#"{"name": "c", "value": 2}"#], Err("by the name `c`"));
+        check(&[a, a], Err("`a` occurs twice"));
+        check(&[r#"{"name": "c", "value": 2}"#], Err("unknown remembered value `c`"));
         check(&[r#"{"name": "a", "value": 2, "scope": 1}"#], Err("object with `name` and `value`"));
         check(&["a is 2"], Err("object with `name` and `value`"));
     }

@@ -321,10 +321,7 @@ async fn a_modification_may_lead_to_another_path_once() {
         let decided: Vec<_> = decisions.iter().map(|decision| &*decision.decision).collect();
         assert_eq!(decided, ["modify", "deny"]);
         let message = error.unwrap().message;
-        assert!(
-            message.contains("method, host or path of the request change once more"),
-            "{message}"
-        );
+        assert!(message.contains("method, host or path of the request changed again"), "{message}");
         assert_eq!(asked.lock().unwrap().len(), 2);
     }
 }
@@ -501,7 +498,7 @@ async fn guardian_sees_each_request_and_its_result() {
     gate.ask_request(&asker, &contract(), open(&given())).await.verdict.unwrap();
     let value = json!({"temperature": 21});
     gate.ask_result(&asker, &task(), &mut Ok(value.clone())).await.verdict.unwrap();
-    let failure = Error::new(ErrorKind::StatusError, "the service answered with status 500");
+    let failure = Error::new(ErrorKind::StatusError, "the service responded with status 500");
     gate.ask_result(&asker, &task(), &mut Err(failure.clone())).await.verdict.unwrap_err();
     let asked = asked.lock().unwrap();
     let [request, result, failed] = asked.as_slice() else { panic!("three questions") };

@@ -11,12 +11,12 @@ use crate::request::{PreparedRequest, token_request};
 use a2s::to_single_line;
 
 impl Permitted<PreparedRequest> {
-    /// The request for a token that one of the own requirements wants, without the client's
+    /// Creates the request for a token that one of its own requirements needs, without the client's
     /// credentials.
     ///
     /// # Errors
-    /// [`ErrorKind::CredentialRefused`] when the document does not say where such a token is got, or
-    /// that is not among its domains.
+    /// Returns [`ErrorKind::CredentialRefused`] when the document does not state the token URL, or the URL
+    /// is not among its domains.
     pub(crate) fn token_request(
         &self,
         wanted: &SecurityRequirement,

@@ -51,7 +51,8 @@ impl GuardianGate {
 }
 
 impl Permitted<PreparedRequest> {
-    /// A request of this step that the guardians allowed before the step waited, as it was sealed then.
+    /// Restores a request of this step that the guardians allowed before the step waited, as it was sealed
+    /// then.
     pub(crate) fn from_sealed(
         asker: &GuardedStep<'_>,
         contract: &TaskContract,

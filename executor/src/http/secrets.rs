@@ -28,8 +28,8 @@ pub(super) async fn list_secrets(State(app): State<App>) -> Result<Json<StoredCr
 
 /// Store a credential
 ///
-/// It takes the place of the one that was there. It is bound to the host and to the name of the
-/// security scheme in documents, and is sealed before it is written.
+/// It replaces the stored one. It is bound to the host and to the name of the security scheme in documents,
+/// and is sealed before it is written.
 #[utoipa::path(
     put, path = "/v1/secrets/{host}/{scheme}", tag = "executor", security(("token" = [])),
     params(
@@ -61,10 +61,10 @@ pub(super) async fn set_secret(
     Ok((status, Json(stored)))
 }
 
-/// Say which runs may use a credential
+/// Set the runs that may use a credential
 ///
-/// The owner's runs always may. The grants take the place of those that there were; without any, only
-/// the owner's runs use it.
+/// The runs of the owner may always use it. The grants replace the earlier ones; without grants, only the
+/// runs of the owner may use it.
 #[utoipa::path(
     put, path = "/v1/secrets/{host}/{scheme}/users", tag = "executor", security(("token" = [])),
     params(
@@ -85,7 +85,7 @@ pub(super) async fn set_secret_users(
     app.runs().vault().set_users(&read_host(&host)?, &scheme, users).await.map(Json)
 }
 
-/// Forget a credential
+/// Delete a credential
 #[utoipa::path(
     delete, path = "/v1/secrets/{host}/{scheme}", tag = "executor", security(("token" = [])),
     params(

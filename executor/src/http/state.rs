@@ -41,10 +41,9 @@ async fn list_state(
     list(&app, &holder(&caller, query)?).await
 }
 
-/// Remember a value for all runs of the caller, or for those of everybody
+/// Remember a value for all runs of the caller, or of all principals
 ///
-/// Runs take the value of their principal first. Values for everybody are written with the scope
-/// `admin` alone.
+/// Runs use the value of their principal first. Only the scope `admin` may write values for all principals.
 #[utoipa::path(
     put, path = "/v1/state/{name}", tag = "executor", security(("token" = [])),
     params(
@@ -67,7 +66,7 @@ async fn set_state(
     set(&app, &caller, &holder, &name, body).await
 }
 
-/// Forget a value for all runs of the caller, or for those of everybody
+/// Forget a value for all runs of the caller, or of all principals
 #[utoipa::path(
     delete, path = "/v1/state/{name}", tag = "executor", security(("token" = [])),
     params(
@@ -152,7 +151,7 @@ struct HolderQuery {
 
 type StateQuery = Result<Query<HolderQuery>, QueryRejection>;
 
-/// The runs that a request without a session is about.
+/// Returns the owner of the values that a request without a session refers to.
 fn holder(caller: &Caller, query: StateQuery) -> Result<StateOwner, Error> {
     let Query(HolderQuery { holder }) =
         query.map_err(|rejection| Error::new(ErrorKind::BadRequest, rejection.body_text()))?;
@@ -162,7 +161,7 @@ fn holder(caller: &Caller, query: StateQuery) -> Result<StateOwner, Error> {
     })
 }
 
-/// The same, to write: values for everybody belong to the administrators.
+/// Returns the same owner for a write. Only administrators may write values for all principals.
 fn writable_holder(caller: &Caller, query: StateQuery) -> Result<StateOwner, Error> {
     let holder = holder(caller, query)?;
     if holder == StateOwner::Everybody && !caller.has_scope(TokenScope::Admin) {

@@ -12,7 +12,7 @@ use super::{read_json, start_run};
 use crate::App;
 use crate::error::{Error, ErrorKind};
 
-/// The longest kind and the longest id of an event.
+/// The maximum number of characters in the kind and in the id of an event.
 const MAX_EVENT: usize = 100;
 
 /// Start a run because of an event

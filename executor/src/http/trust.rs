@@ -14,9 +14,9 @@ use super::read_json;
 use crate::App;
 use crate::error::{Error, ErrorKind};
 
-/// Versions on a page, unless the request has another number.
+/// The number of versions on a page, unless the request states another one.
 const DEFAULT_PAGE: usize = 100;
-/// The most versions on a page.
+/// The maximum number of versions on a page.
 const MAX_PAGE: usize = 1_000;
 
 #[derive(Debug, Deserialize)]
@@ -63,8 +63,7 @@ pub(super) async fn list_trust(
 
 /// Accept a checksum for a version
 ///
-/// It takes the place of the remembered one. The answer names the principal who accepted it, and so does
-/// the list.
+/// It replaces the remembered checksum. The response and the list contain the principal who accepted it.
 #[utoipa::path(
     put, path = "/v1/trust/{name}/{version}", tag = "executor", security(("token" = [])),
     params(

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 /// may have expired.
 #[derive(Debug)]
 pub(crate) struct RunLease {
-    /// In which epoch the run is driven.
+    /// The epoch in which the run is driven.
     pub(crate) epoch: LeaseEpoch,
     /// The time until which no other executor can have taken it over; `None` for a decision about a run
     /// that is not driven.
@@ -24,7 +24,7 @@ pub(crate) struct RunLease {
 }
 
 impl RunLease {
-    /// That of a run which was given to this executor after `asked`.
+    /// Creates the lease of a run that was assigned to this executor after `asked`.
     pub(crate) fn granted_after(asked: Instant, lease: LeaseTerms, epoch: LeaseEpoch) -> Self {
         Self { epoch, expires_at: Some(Mutex::new(asked + lease.length)) }
     }
@@ -34,7 +34,7 @@ impl RunLease {
         Self { epoch, expires_at: None }
     }
 
-    /// It was prolonged after `asked`.
+    /// Extends the lease after a renewal that was requested at `asked`.
     pub(crate) fn extend(&self, asked: Instant, lease: LeaseTerms) {
         if let Some(until) = &self.expires_at {
             let mut until = until.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +45,7 @@ impl RunLease {
     /// Ensures that no other executor drives the run now.
     ///
     /// # Errors
-    /// [`ErrorKind::LeaseLost`] when another one does.
+    /// Returns [`ErrorKind::LeaseLost`] when another one drives it.
     pub(crate) async fn ensure_valid(
         &self,
         run: Uuid,

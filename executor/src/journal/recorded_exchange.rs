@@ -27,28 +27,28 @@ pub(crate) struct RecordedExchange {
 /// The request of a task step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ExchangeRequest {
-    /// Method and address, with the places still to be filled in braces.
+    /// The method and the address, with the unfilled parameters in braces.
     pub(crate) operation: String,
     /// The inputs by dotted location, in the form that may be shown.
     pub(crate) inputs: Map<String, Value>,
 }
 
-/// An answer that a step was given.
+/// The response that a step received.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum ExchangeResponse {
-    /// It is here.
+    /// A stored response.
     Whole {
         /// HTTP status.
         status: u16,
         /// The headers by name, without cookies.
         headers: BTreeMap<String, String>,
-        /// The body, as the guardian let it pass.
+        /// The body that the guardian allowed.
         body: Value,
     },
-    /// It was too large to be kept.
+    /// A response that was too large to store.
     LeftOut {
-        /// Its size in bytes.
+        /// The size of the response, in bytes.
         bytes: usize,
     },
 }
@@ -63,7 +63,7 @@ impl ExchangeRequest {
 }
 
 impl ExchangeResponse {
-    /// An answer, if it has at most `limit` bytes.
+    /// Creates the record of a response, with its content if it has at most `limit` bytes.
     pub(crate) fn from_result(answer: &StepResult, secrets: &RunSecrets, limit: usize) -> Self {
         let StepResult { body, head } = answer;
         let headers = head.iter().flat_map(|head| &head.headers);
@@ -85,10 +85,10 @@ impl ExchangeResponse {
         }
     }
 
-    /// The answer again.
+    /// Returns the stored response.
     ///
     /// # Errors
-    /// Its size, when it was not kept.
+    /// Returns the size of the response when it was not stored.
     pub(crate) fn to_step_result(&self) -> Result<StepResult, usize> {
         let (status, headers, body) = match self {
             Self::Whole { status, headers, body } => (*status, headers, body.clone()),

@@ -20,16 +20,16 @@ pub(crate) fn fold_events(events: &[RunEvent]) -> Option<Run> {
     RunState::from_events(events).map(RunState::into_run)
 }
 
-/// The most failed iterations of a step that are listed.
+/// The maximum number of failed iterations of a step that are listed.
 const MAX_LISTED: usize = 20;
 
-/// The state of a run, one event after the other.
+/// The state of a run, updated with one event after the other.
 #[derive(Debug)]
 pub(crate) struct RunState {
     run: Run,
-    /// Number of the last event.
+    /// The number of the last event.
     last: u64,
-    /// The steps in the order of starting; empty where one was taken back.
+    /// The steps in the order of their start; `None` where a step was removed.
     steps: Vec<Option<StepSummary>>,
     /// The index of each step in `steps`, by path.
     step_positions: BTreeMap<String, usize>,
@@ -67,12 +67,12 @@ impl RunState {
         self.run.id
     }
 
-    /// Its state.
+    /// Returns the status of the run.
     pub(crate) fn status(&self) -> RunStatus {
         self.run.status
     }
 
-    /// Number of the last event.
+    /// The number of the last event.
     pub(crate) fn last(&self) -> u64 {
         self.last
     }
@@ -83,7 +83,7 @@ impl RunState {
         Run { steps, ..self.run.clone() }
     }
 
-    /// The run, at the end of it.
+    /// Returns the run after its last event.
     fn into_run(self) -> Run {
         Run { steps: self.steps.into_iter().flatten().collect(), ..self.run }
     }
@@ -118,8 +118,8 @@ impl RunState {
         self.step(looping).iterations.get_or_insert_default()
     }
 
-    /// Takes an iteration and the steps in it off the list; what they sent is counted to the step
-    /// that has the iterations.
+    /// Removes an iteration and the steps in it from the list. Their requests are counted for the step that
+    /// has the iterations.
     fn remove_iteration(&mut self, looping: &str, iteration: &str) {
         let inside =
             self.step_positions.range::<str, _>((Bound::Included(iteration), Bound::Unbounded));
@@ -132,7 +132,7 @@ impl RunState {
         }
     }
 
-    /// Goes on with the next event.
+    /// Applies the next event.
     pub(crate) fn apply(&mut self, event: &RunEvent) {
         self.last = event.seq;
         match &event.kind {
@@ -228,7 +228,7 @@ impl RunState {
     }
 }
 
-/// The status of a step that ended so.
+/// Returns the status of a step that ended with this error.
 pub(crate) fn failed_status(error: &RunError) -> &'static str {
     match ErrorKind::from_code(&error.code) {
         Some(ErrorKind::Cancelled) => "cancelled",
@@ -261,7 +261,7 @@ pub(crate) struct RunHeader {
     pub(crate) session: String,
     /// The time of the start.
     pub(crate) at: Timestamp,
-    /// The trace that its caller was in.
+    /// The trace of its caller.
     pub(crate) trace: Option<Box<TraceContext>>,
 }
 
@@ -282,12 +282,12 @@ pub(crate) struct RecordedStep {
     pub(crate) handled: bool,
     /// True when it was skipped.
     pub(crate) skipped: bool,
-    /// Requests that were sent.
+    /// The number of requests that were sent.
     pub(crate) attempts: u32,
     /// Set when a request was sent and its effect is not known, with its attempt and whether repeating it
     /// is safe.
     pub(crate) unconfirmed: Option<UnconfirmedRequest>,
-    /// Requests that may have changed something.
+    /// The number of requests that may have changed something.
     pub(crate) effects: usize,
     /// True when it waits for an approval after it has sent something.
     waits_after_sending: bool,
@@ -298,7 +298,7 @@ pub(crate) struct RecordedStep {
 /// A request without a recorded outcome.
 #[derive(Debug, Clone)]
 pub(crate) struct UnconfirmedRequest {
-    /// Its attempt.
+    /// The number of the attempt.
     pub(crate) attempt: u32,
     /// `GET`, `POST`, …
     pub(crate) method: String,
@@ -367,12 +367,12 @@ impl RunProgress {
         steps.filter_map(|(path, step)| Some((path.clone(), step.wait_point.as_ref()?.0))).collect()
     }
 
-    /// Requests of the whole run that may have changed something.
+    /// Returns the number of requests of the whole run that may have changed something.
     pub(crate) fn count_effects(&self) -> usize {
         self.steps.values().map(|step| step.effects).sum()
     }
 
-    /// Steps that have begun and count: tasks, capabilities, and iterations of whatever kind.
+    /// Returns the number of begun steps that count: tasks, capabilities, and all iterations.
     pub(crate) fn count_begun(&self) -> usize {
         let counts = |(path, step): &(&String, &RecordedStep)| {
             step.started_at.is_some()
@@ -491,8 +491,8 @@ impl RunProgress {
 }
 
 impl RecordedStep {
-    /// The last request is in doubt no more. One that would not be safe to repeat is repeated
-    /// only when surely nothing was sent: then it had no effect.
+    /// Marks the outcome of the last request as no longer in doubt. A request that is not safe to repeat is
+    /// repeated only when it was certainly not sent; then it had no effect.
     fn settle_request(&mut self, unsent: bool) {
         if let Some(doubt) = self.unconfirmed.take()
             && unsent

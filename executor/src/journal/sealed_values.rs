@@ -24,7 +24,7 @@ pub(crate) struct SealedValues {
     pub(crate) values: Option<Map<String, Value>>,
     /// The secrets learned since the last event.
     pub(crate) secrets: NewSecrets,
-    /// The place at which a step waits for an approval.
+    /// The point at which a step waits for an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wait_point: Option<WaitPoint>,
 }
@@ -53,10 +53,10 @@ impl SealedValues {
         })
     }
 
-    /// Seals it for its event.
+    /// Seals the values for their event.
     ///
     /// # Errors
-    /// When there is no key.
+    /// Fails when there is no key.
     pub(crate) fn seal(&self, vault: &Vault, run: Uuid, seq: u64) -> Result<Ciphertext, Error> {
         let plain = serde_json::to_vec(self).map(Zeroizing::new).map_err(|_| {
             Error::new(
@@ -82,7 +82,7 @@ fn recorded_outputs(kind: &EventKind) -> Option<&Map<String, Value>> {
 /// wait points of steps.
 ///
 /// # Errors
-/// [`ErrorKind::VaultKey`] when a sealed value does not open.
+/// Returns [`ErrorKind::VaultKey`] when a sealed value cannot be opened.
 pub(crate) fn restore_values(
     events: &mut [RunEvent],
     sealed: &BTreeMap<u64, Ciphertext>,

@@ -58,16 +58,17 @@ use crate::database::{DatabasePool, to_store_error};
 use crate::error::{Error, ErrorKind};
 use crate::vault::Ciphertext;
 
-/// As errors call it.
+/// The name of the stored data in errors.
 const WHAT: &str = "the run database";
 
-/// A handle on runs. Cloning it is cheap; when the last one goes, the writer ends.
+/// A handle of the run database. A clone is cheap. The writer ends when the last handle is dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct RunStore {
-    /// Held for as long as this process uses a database in a file. It goes before the connections do.
+    /// The lock that this process holds while it uses a database in a file. It is dropped before the
+    /// connections.
     _lock: Option<Arc<DatabaseLock>>,
     backend: StoreBackend,
-    /// The key of the names that a registry knows this executor by.
+    /// The key from which the names of this executor in reports to a registry are derived.
     identity: String,
 }
 
@@ -107,7 +108,7 @@ pub(crate) struct NewRun {
 }
 
 impl NewRun {
-    /// Its second event, when it waits.
+    /// Returns the second event of a run that has to wait.
     pub(crate) fn queued_event(&self) -> RunEvent {
         let RunEvent { v, seq, run, at, .. } = self.first;
         RunEvent { v, seq: seq + 1, run, at, kind: EventKind::RunQueued {} }
@@ -129,7 +130,7 @@ pub(crate) struct LeaseTerms {
 pub(crate) struct LeaseEpoch(i64);
 
 impl LeaseEpoch {
-    /// That of a new run.
+    /// The epoch of a new run.
     pub(crate) const FIRST: Self = Self(1);
 }
 
@@ -145,7 +146,7 @@ pub(crate) struct ClaimedRun {
     pub(crate) takeovers: u32,
 }
 
-/// A run that was prolonged.
+/// A run with a renewed lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RenewedRun {
     /// The run.
@@ -157,15 +158,15 @@ pub(crate) struct RenewedRun {
 /// The result of recording a new run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CreateResult {
-    /// It is recorded, and begins.
+    /// The run is recorded and begins.
     New,
-    /// It is recorded, and waits until an executor has room and it is its turn.
+    /// The run is recorded. It waits until an executor has a free slot and the run has its turn.
     Queued,
-    /// As many runs of its tenant wait as may: it is not recorded.
+    /// The run is not recorded, because its tenant has the maximum number of waiting runs.
     Full,
-    /// Its idempotency key belongs to this run, which was asked for with this digest.
+    /// The idempotency key belongs to this run, which was requested with this digest.
     Existing(Uuid, Digest),
-    /// Its plan was used or has ended: it is not recorded.
+    /// The run is not recorded, because its plan was used or has expired.
     PlanGone,
 }
 
@@ -187,7 +188,7 @@ pub(crate) struct RunFilter {
 pub(crate) struct RunSummaryEvents {
     /// The principal that it belongs to.
     pub(crate) tenant: Principal,
-    /// In order.
+    /// The events, in order.
     pub(crate) events: Vec<RunEvent>,
 }
 
@@ -222,11 +223,11 @@ pub(crate) struct RunRow {
 }
 
 impl RunStore {
-    /// Opens the database, makes it when it is a file that is missing, and brings its schema up to
-    /// date. A schema newer than this program is refused.
+    /// Opens the database. Creates it when it is a missing file, and updates its schema. A schema newer
+    /// than this program is refused.
     ///
     /// # Errors
-    /// When it cannot be opened or migrated.
+    /// Fails when the database cannot be opened or migrated.
     pub(crate) async fn open(
         database: &ExecutorDatabase,
         durability: Durability,
@@ -246,7 +247,8 @@ impl RunStore {
         Ok(Self { _lock: lock.map(Arc::new), backend: home, identity })
     }
 
-    /// Records a run with its documents and first event, and uses up its plan: all or nothing.
+    /// Records a run with its documents and first event, and marks its plan as used, all in one
+    /// transaction.
     pub(crate) async fn create(&self, run: NewRun) -> Result<CreateResult, Error> {
         match self.run_task(WriterTask::Create(Box::new(run))).await? {
             TaskOutcome::Created(created) => Ok(created),
@@ -255,12 +257,12 @@ impl RunStore {
     }
 
     /// Appends an event with the sealed values that it leaves out, and deletes the values that it makes
-    /// obsolete: it is queued when this returns, and committed when the future completes. `committed` then
-    /// gets its number. Sealed values are deleted when the run is over.
+    /// obsolete. The event is queued when this function returns, and committed when the future completes.
+    /// Then `committed` gets its number. Sealed values are deleted when the run is over.
     ///
     /// # Errors
-    /// [`ErrorKind::LeaseLost`] when it does not follow the last event, or the run has a newer epoch: another
-    /// executor writes to it.
+    /// Returns [`ErrorKind::LeaseLost`] when the event does not follow the last one, or when the run has a
+    /// newer epoch because another executor writes to it.
     pub(crate) fn append(
         &self,
         event: RunEvent,
@@ -285,9 +287,9 @@ impl RunStore {
         }
     }
 
-    /// Appends an event without waiting, and has the sealed values of the event numbered `obsolete` deleted: it
-    /// is committed before any later event of its run. When
-    /// that fails, appending later ones fails too.
+    /// Appends an event without waiting, and deletes the sealed values of the event numbered `obsolete`.
+    /// The event is committed before any later event of its run. When that fails, later events cannot be
+    /// appended either.
     pub(crate) fn append_later(
         &self,
         event: RunEvent,
@@ -317,7 +319,7 @@ impl RunStore {
         self.submit_later(WriterTask::Append(JournalItem::Exchange { run, epoch, step, exchange }));
     }
 
-    /// Stores a plan that can be run. False when as many wait already as may.
+    /// Stores a plan that can be run. Returns false when the maximum number of plans is stored already.
     pub(crate) async fn store_plan(&self, plan: NewPlan) -> Result<bool, Error> {
         Ok(!matches!(
             self.run_task(WriterTask::StorePlan(Box::new(plan))).await?,
@@ -325,7 +327,7 @@ impl RunStore {
         ))
     }
 
-    /// Empties plans that have ended, and forgets those that ended a while ago.
+    /// Deletes the contents of expired plans, and removes plans that expired some time ago.
     pub(crate) async fn sweep_plans(&self, now: Timestamp) -> Result<(), Error> {
         self.run_task(WriterTask::SweepPlans(now)).await.map(|_| ())
     }
@@ -335,7 +337,7 @@ impl RunStore {
         self.run_task(WriterTask::RequestCancel(run)).await.map(|_| ())
     }
 
-    /// Forgets a run that is over, with everything that is known of it. False when it is not over.
+    /// Deletes a run that is over, with all its data. Returns false when the run is not over.
     pub(crate) async fn delete(&self, run: Uuid) -> Result<bool, Error> {
         Ok(!self.run_ids_of(WriterTask::Delete(run)).await?.is_empty())
     }
@@ -376,28 +378,28 @@ impl RunStore {
         }
     }
 
-    /// Gives back all runs of `owner`, so that another executor may take them at once.
+    /// Releases all runs of `owner`, so that another executor can take them over at once.
     pub(crate) async fn release(&self, owner: Uuid) -> Result<(), Error> {
         self.run_task(WriterTask::Release { owner }).await.map(|_| ())
     }
 
-    /// Asks the writer whether it can write. After a failure it writes something that changes nothing
-    /// to find out.
+    /// Checks that the writer can write. After a failure, the writer tests it with a write that changes
+    /// nothing.
     pub(crate) async fn check_writer(&self) -> Result<(), Error> {
         self.run_task(WriterTask::Probe).await.map(|_| ())
     }
 
-    /// The key of the names that a registry knows this executor by.
+    /// The key from which the names of this executor in reports to a registry are derived.
     pub(crate) fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// Remembers that runs need not be reported any more.
+    /// Marks runs as reported: they need no further report.
     pub(crate) async fn mark_reported(&self, runs: Vec<Uuid>) -> Result<(), Error> {
         self.run_task(WriterTask::MarkReported(runs)).await.map(|_| ())
     }
 
-    /// Lets the leases of an executor run out.
+    /// Lets the leases of an executor expire.
     #[cfg(test)]
     pub(crate) async fn expire(&self, owner: Uuid) {
         const SQL: &str = "UPDATE run SET lease_until = 0 WHERE owner = $1";

@@ -15,22 +15,22 @@ use crate::step_result::ResponseHead;
 /// Wait points by the numbers of their events.
 pub(crate) type WaitPoints = BTreeMap<u64, WaitPoint>;
 
-/// The place inside a step at which its run waits for an approval.
+/// The point inside a step at which its run waits for an approval.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WaitPoint {
-    /// Before the request that a redirect asks for.
+    /// The run waits before the request that a redirect asks for.
     Redirect(Box<RedirectPoint>),
-    /// Before the message that an MCP server has answered with is read.
+    /// The run waits before the message in the response of an MCP server is read.
     McpAnswer {
-        /// The attempt that it answers.
+        /// The attempt that the message belongs to.
         attempt: u32,
         /// The response with the message.
         response: RawResponse,
     },
-    /// Before the result is used.
+    /// The run waits before the result is used.
     Result {
-        /// The attempt that it came from.
+        /// The attempt with this result.
         attempt: u32,
         /// The result, or the failure.
         answer: Result<Value, StoredError>,
@@ -40,7 +40,7 @@ pub(crate) enum WaitPoint {
 }
 
 impl WaitPoint {
-    /// The number of the redirect that is not followed yet, if it is one.
+    /// Returns the number of the redirect that is not followed yet, if the run waits for one.
     pub(crate) fn redirect_number(&self) -> Option<u32> {
         match self {
             Self::Redirect(point) => Some(point.number),
@@ -77,7 +77,7 @@ pub(crate) struct RedirectPoint {
     pub(crate) redirected: PreparedRequest,
     /// The response that redirects it.
     pub(crate) response: RawResponse,
-    /// The request that it asks for.
+    /// The target of the redirect.
     pub(crate) hop: RedirectTarget,
     /// True when everything that the attempt has sent so far is safe to repeat.
     pub(crate) repeat_safe: bool,
@@ -106,7 +106,7 @@ impl From<StoredError> for Error {
 }
 
 impl fmt::Debug for WaitPoint {
-    /// Names the place alone: the rest may be secret.
+    /// Shows only the kind of the point: the rest may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Redirect(point) => write!(f, "Redirect({})", point.number),

@@ -55,11 +55,11 @@ impl AllowedTargets {
     }
 }
 
-/// Checks an address as written, before anything is resolved. The parser of URLs has already made
-/// one address of its many spellings (decimal, octal, hexadecimal, shortened).
+/// Checks an address as written, before a name is resolved. The URL parser has already converted the many
+/// spellings of an address (decimal, octal, hexadecimal, shortened) to one.
 ///
 /// # Errors
-/// The rule that it breaks.
+/// Returns the violated rule.
 pub(super) fn check(url: &Url, allowed: &AllowedTargets) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err("only http and https are supported".to_owned());
@@ -91,10 +91,10 @@ fn is_localhost(name: &str) -> bool {
     last.is_some_and(|label| label.eq_ignore_ascii_case("localhost"))
 }
 
-/// Checks the address that a connection would go to.
+/// Checks the address of a connection.
 ///
 /// # Errors
-/// The rule that it breaks.
+/// Returns the violated rule.
 pub(super) fn check_address(address: IpAddr, allowed: &AllowedTargets) -> Result<(), String> {
     match broken_rule(address) {
         Some(rule) if !allowed.has_address(address) => Err(format!("{address} is {rule}")),
@@ -102,8 +102,8 @@ pub(super) fn check_address(address: IpAddr, allowed: &AllowedTargets) -> Result
     }
 }
 
-/// The addresses at which clouds give a machine its credentials and settings: AWS, Azure, Google and
-/// most others, AWS for containers and for IPv6, Alibaba, Oracle, and the host of Azure.
+/// The addresses at which clouds provide a machine with its credentials and settings: AWS, Azure, Google
+/// and most others, AWS for containers and for IPv6, Alibaba, Oracle, and the host of Azure.
 const METADATA: [IpAddr; 9] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 253)),

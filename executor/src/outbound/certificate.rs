@@ -15,7 +15,7 @@ use crate::config::{ClientCertificate, Config};
 use crate::error::{Error, ErrorKind};
 use crate::thread_local_clients::PerThread;
 
-/// A client for each host that is shown a certificate.
+/// Creates a client for each host to which the executor presents a certificate.
 pub(super) fn build_clients(
     config: &Config,
     allowed: &Arc<AllowedTargets>,

@@ -11,7 +11,7 @@ use super::send_error::{SendError, innermost};
 use crate::config::Limits;
 use crate::error::{Error, ErrorKind};
 
-/// The most that the headers of an answer may come to.
+/// The maximum size of the headers of a response, in bytes.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// The time for which an unused connection is kept. Common servers close theirs after five seconds; a
 /// request on such a closed connection would be reported as possibly sent.

@@ -25,16 +25,16 @@ use crate::secrets::{ADDRESS, RunSecrets};
 use crate::vault::OpenedCredential;
 use a2s::to_single_line;
 
-/// The credentials that a permitted request goes with.
+/// The credentials that are sent with a permitted request.
 #[derive(Debug)]
 pub(crate) struct RequestAuthorization<'s> {
     /// The additions that are known already.
     base: WireAdditions,
-    /// The same with the tokens that were got.
+    /// The same additions together with the obtained tokens.
     with_tokens: Option<WireAdditions>,
-    /// Tokens that are got when the request is sent.
+    /// The tokens to get when the request is sent.
     pub(super) needs: Vec<TokenNeed>,
-    /// Tokens that it was sent with the last time.
+    /// The tokens with which the request was last sent.
     pub(super) used: Vec<UsedToken>,
     /// The secrets of the run, which mask the credentials.
     pub(super) secrets: &'s RunSecrets,
@@ -45,7 +45,7 @@ pub(crate) struct RequestAuthorization<'s> {
 /// The additions to a request when it is sent.
 #[derive(Clone, Default)]
 pub(super) struct WireAdditions {
-    /// Scheme, host and port that it may go to; nowhere when there is none.
+    /// The scheme, host and port to which these additions may be sent; `None` when they may not be sent.
     origin: Option<url::Origin>,
     /// The headers that name the span of the request.
     trace: HeaderMap,
@@ -62,12 +62,12 @@ impl std::fmt::Debug for WireAdditions {
 }
 
 impl OutboundClient {
-    /// The credentials that there are for these requests. The registry is asked for the owners of a
-    /// capability only where a grant to a publisher decides.
+    /// Returns the available credentials for these requests. Asks the registry for the owners of a
+    /// capability only if a grant to a publisher depends on them.
     ///
     /// # Errors
-    /// [`ErrorKind::Store`] when the database fails, [`ErrorKind::RegistryUnreachable`] when the owners of a capability
-    /// cannot be found out.
+    /// Returns a [store error](ErrorKind::Store) when the database fails, and
+    /// [`ErrorKind::RegistryUnreachable`] when the owners of a capability cannot be determined.
     pub(crate) async fn available_credentials<'a>(
         &self,
         accesses: impl IntoIterator<Item = &'a CredentialRequirement>,
@@ -81,12 +81,12 @@ impl OutboundClient {
         Ok(held)
     }
 
-    /// Chooses and opens the credentials that a request wants. Nothing is sent yet.
+    /// Chooses and opens the credentials that a request requires. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`ErrorKind::CredentialMissing`] when no way to be let in is complete,
-    /// [`ErrorKind::CredentialRefused`] when one may not be sent there, [`ErrorKind::VaultKey`] when one does
-    /// not open.
+    /// Returns [`ErrorKind::CredentialMissing`] when no alternative is complete,
+    /// [`ErrorKind::CredentialRefused`] when a credential may not be sent there, and
+    /// [`ErrorKind::VaultKey`] when a credential cannot be opened.
     pub(crate) async fn authorize<'s>(
         &self,
         request: &Permitted<PreparedRequest>,
@@ -122,11 +122,11 @@ impl OutboundClient {
         Ok(authorization)
     }
 
-    /// Chooses and opens the credentials for a request that a redirect of `first` led to. Another
-    /// scheme, host or port gets none.
+    /// Chooses and opens the credentials for the request after a redirect of `first`. A request to another
+    /// scheme, host or port gets no credentials.
     ///
     /// # Errors
-    /// As [`Self::authorize`].
+    /// Returns the same errors as [`Self::authorize`].
     pub(crate) async fn authorize_redirect<'s>(
         &self,
         request: &Permitted<PreparedRequest>,
@@ -164,7 +164,7 @@ impl OutboundClient {
 }
 
 impl RequestAuthorization<'_> {
-    /// Goes with the headers of a trace, unless that is the document's own affair.
+    /// Adds the headers of a trace, unless the document sets its own.
     pub(crate) fn add_trace(&mut self, trace: HeaderMap) {
         if self.may_add_trace {
             self.base.trace = trace;
@@ -176,7 +176,7 @@ impl RequestAuthorization<'_> {
         self.with_tokens.as_ref().unwrap_or(&self.base)
     }
 
-    /// Goes with these tokens, too.
+    /// Adds these tokens.
     pub(super) fn add_tokens(&mut self, used: Vec<UsedToken>) -> Result<(), Error> {
         let mut wire = self.base.clone();
         for used in &used {
@@ -269,7 +269,7 @@ impl RequestAuthorization<'_> {
     }
 }
 
-/// The credential that was chosen is not there any more.
+/// Creates the error for a chosen credential that is no longer available.
 pub(super) fn credential_gone(host: &Domain, wanted: &SecurityRequirement) -> Error {
     let name = to_single_line(&wanted.name, 100);
     let message = format!("the credential `{name}` for {host} was removed or replaced just now");
@@ -277,7 +277,7 @@ pub(super) fn credential_gone(host: &Domain, wanted: &SecurityRequirement) -> Er
         .with_hint("Run the capability again, or store the credential again.")
 }
 
-/// Adds a key at its place, once: which of two a service takes is anybody's guess.
+/// Adds a key at its location. Fails when the key is already set, because a service may use either of two.
 fn add_once(
     keys: &mut Vec<(String, Zeroizing<String>)>,
     place: &str,
@@ -291,7 +291,8 @@ fn add_once(
     Ok(())
 }
 
-/// A document could publish a key by sending it as a text that others can read.
+/// Creates the error for a key at a location where it was not stored: there, a document could make it
+/// public.
 fn wrong_key_location(scheme: &str, only: &KeyLocation, asked: &KeyLocation) -> Error {
     let [scheme, only, asked] =
         [scheme, &only.to_string(), &asked.to_string()].map(|text| to_single_line(text, 220));
@@ -322,7 +323,7 @@ pub(super) fn learn_credential(credential: &Credential, secrets: &RunSecrets) ->
     }
 }
 
-/// The header of HTTP basic: user and password in UTF-8 (RFC 7617).
+/// Creates the header for HTTP basic authentication: user and password in UTF-8 (RFC 7617).
 pub(super) fn basic_header(
     user: &str,
     password: &str,
@@ -336,12 +337,12 @@ pub(super) fn basic_header(
         .ok_or_else(|| Error::new(ErrorKind::Internal, "base64 does not fit into a header"))
 }
 
-/// The header of a bearer token.
+/// Creates the header for a bearer token.
 fn bearer_header(token: &Secret) -> Option<HeaderValue> {
     sensitive_header(&Zeroizing::new(format!("Bearer {}", token.expose_secret())))
 }
 
-/// A header that the HTTP client does not show in its logs either.
+/// Creates a header that the HTTP client hides in its logs.
 fn sensitive_header(text: &str) -> Option<HeaderValue> {
     let visible = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
     let mut value = HeaderValue::from_str(text).ok().filter(|_| visible)?;
@@ -362,12 +363,12 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 impl WireAdditions {
-    /// Nothing yet, for the origin of `url`.
+    /// Creates empty additions for the origin of `url`.
     pub(super) fn for_origin_of(url: &Url) -> Self {
         Self { origin: Some(url.origin()), ..Self::default() }
     }
 
-    /// Adds a header, once: two credentials cannot stand in one.
+    /// Adds a header. Fails when it is already set, because one header cannot contain two credentials.
     pub(super) fn add_header(&mut self, name: HeaderName, value: HeaderValue) -> Result<(), Error> {
         if self.headers.iter().any(|(known, _)| *known == name) {
             return Err(duplicate_key("header", name.as_str()));
@@ -376,7 +377,7 @@ impl WireAdditions {
         Ok(())
     }
 
-    /// Adds a field to a form that is posted.
+    /// Adds a field to the form that is posted.
     pub(super) fn add_field(&mut self, name: &'static str, value: &str) {
         self.form.push((name, Secret::new(value)));
     }
@@ -410,7 +411,7 @@ impl WireAdditions {
         address
     }
 
-    /// The headers with those of credentials.
+    /// Returns the headers together with those of the credentials.
     pub(super) fn headers(&self, url: &Url, headers: &HeaderMap) -> HeaderMap {
         let mut all = headers.clone();
         if !self.applies_to(url) {

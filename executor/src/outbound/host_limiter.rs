@@ -31,14 +31,14 @@ const MAX_TENANTS: usize = 256;
 /// The time for which the health of a host is reported: older data says little about its current state.
 const HEALTH_WINDOW: Duration = Duration::from_secs(60);
 
-/// The lanes of all hosts.
+/// The limiters of all hosts.
 #[derive(Debug)]
 pub(super) struct HostLimiters {
     hosts: HostLimitSet,
     limiters: Mutex<BTreeMap<String, Arc<HostLimiter>>>,
 }
 
-/// The lane of one host.
+/// The limiter of one host.
 #[derive(Debug)]
 struct HostLimiter {
     host: String,
@@ -52,9 +52,10 @@ struct HostLimiter {
 
 #[derive(Debug, Default)]
 struct LimiterState {
-    /// By tenant: the failures of one, who may bring them about, close the host for no other.
+    /// The state of each tenant. The failures of one tenant do not block the host for the others, because
+    /// that tenant may have caused them.
     tenants: BTreeMap<String, TenantState>,
-    /// Until when the host has asked to be left alone.
+    /// The end of the time for which the host asked for no requests.
     quiet_until: Option<Instant>,
 }
 
@@ -74,8 +75,8 @@ impl TenantState {
 }
 
 impl LimiterState {
-    /// The state of a tenant. Beyond the limit those without failures are forgotten first; then
-    /// further tenants share the state of the empty name.
+    /// Returns the state of a tenant. Above the maximum number, tenants without failures are removed first;
+    /// then further tenants share the state of the empty name.
     fn tenant(&mut self, name: &str, limits: &HostLimits) -> &mut TenantState {
         let mut name = name;
         if !self.tenants.contains_key(name) && MAX_TENANTS <= self.tenants.len() {
@@ -101,12 +102,12 @@ pub(crate) struct SendPermit {
     signal: HostSignal,
 }
 
-/// A request has to wait for its turn.
+/// The wait of a request for its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Throttle {
     /// Host and port.
     pub(crate) host: String,
-    /// For what.
+    /// The reason for the wait.
     pub(crate) reason: WaitReason,
     /// The length of the wait, when it is known.
     pub(crate) time: Option<Duration>,
@@ -353,7 +354,7 @@ impl Drop for SendPermit {
     }
 }
 
-/// A panic while holding a lock leaves counters, which are still good.
+/// Locks a mutex. A panic while it is locked leaves counters that can still be used.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

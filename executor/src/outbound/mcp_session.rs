@@ -20,12 +20,12 @@ use crate::gate::Permitted;
 use crate::request::authority;
 use crate::request::{McpSession, PreparedRequest, RawResponse, read_session};
 
-/// The most servers of which it is kept that they want a session.
+/// The maximum number of remembered servers that require a session.
 const MAX_SERVERS: usize = 1_000;
 /// The time that a server has to respond to the end of a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The addresses of servers that want a session.
+/// The addresses of servers that require a session.
 #[derive(Debug, Default)]
 pub(super) struct SessionServers(Mutex<BTreeSet<String>>);
 
@@ -46,7 +46,7 @@ impl SessionServers {
 pub(crate) struct SessionOpening {
     /// Host and port of the server.
     pub(crate) host: String,
-    /// The revision of MCP that is spoken in it.
+    /// The MCP revision of the session.
     pub(crate) revision: Option<&'static str>,
     /// The duration, in milliseconds.
     pub(crate) duration_ms: u64,
@@ -59,7 +59,7 @@ pub(crate) struct SessionOpening {
 pub(crate) struct SessionError {
     /// The failure. Nothing of the call was sent.
     pub(crate) failure: SendError,
-    /// The status of the answer, when there was one.
+    /// The status of the response, if there was one.
     pub(crate) status: Option<u16>,
 }
 
@@ -69,10 +69,10 @@ impl OutboundClient {
         request.may_need_session() && self.sessions.contains(request)
     }
 
-    /// Opens a session for a request, within `time` if that is less than the limit of a request.
+    /// Opens a session for a request, within `time` if that is shorter than the limit of a request.
     ///
     /// # Errors
-    /// When the server cannot be reached, or gives none.
+    /// Fails when the server cannot be reached, or does not open a session.
     pub(crate) async fn open_session(
         &self,
         request: &Permitted<PreparedRequest>,
@@ -141,7 +141,7 @@ impl OutboundClient {
         Ok(session)
     }
 
-    /// Ends a session, as far as the server cares. Nothing comes of it for the step.
+    /// Ends a session, if the server needs that. A failure has no effect on the step.
     pub(crate) async fn close_session(
         &self,
         request: &Permitted<PreparedRequest>,

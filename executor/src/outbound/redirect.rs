@@ -6,14 +6,14 @@ use url::Url;
 use crate::request::RedirectTarget;
 use crate::request::authority;
 
-/// The longest `Location` that is read.
+/// The maximum length of a `Location` header, in bytes.
 const MAX_LOCATION: usize = 4 * 1024;
 
-/// The longest host or scheme that an error quotes: a host name has at most 253 characters, and
-/// perhaps a port.
+/// The maximum length of a host or scheme in an error, in bytes: a host name has at most 253 characters,
+/// and perhaps a port.
 const MAX_QUOTED: usize = 260;
 
-/// The longest address that a redirect leads to.
+/// The maximum length of the target address of a redirect, in bytes.
 const MAX_URL: usize = 16 * 1024;
 
 /// The next request after a response, if the response redirects (RFC 9110, section 15.4).
@@ -160,9 +160,9 @@ mod tests {
             ("ftp://api.example/", "scheme `ftp`"),
             ("javascript:alert(1)", "scheme `javascript`"),
             ("file:///etc/passwd", "scheme `file`"),
-            ("https://", "not an address"),
-            (&format!("https://{}/", "canary".repeat(50)), "another host, too long to tell"),
-            (&format!("/{}", "x".repeat(MAX_LOCATION)), "not an address"),
+            ("https://", "a malformed address"),
+            (&format!("https://{}/", "canary".repeat(50)), "another host, too long to show"),
+            (&format!("/{}", "x".repeat(MAX_LOCATION)), "a malformed address"),
         ] {
             let refused = follow(from, location).unwrap_err();
             assert!(refused.contains(reason), "{location}: {refused}");

@@ -7,18 +7,18 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::address::{AllowedTargets, check_address};
 
-/// The most addresses of one name that are tried.
+/// The maximum number of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 16;
 
-/// Resolves the names of one client.
+/// The name resolver of one client.
 pub(super) struct AddressResolver {
     /// The resolver that returns the addresses of a name.
     names: Arc<dyn Resolve>,
-    /// None when every address will do.
+    /// The allowed addresses; `None` when all addresses are allowed.
     allowed: Option<Arc<AllowedTargets>>,
 }
 
-/// The names that the system knows.
+/// A resolver with the names that the system knows.
 struct SystemResolver;
 
 impl Resolve for SystemResolver {
@@ -33,23 +33,23 @@ impl Resolve for SystemResolver {
 }
 
 impl AddressResolver {
-    /// Gives allowed addresses only.
+    /// Creates a resolver that returns only allowed addresses.
     pub(super) fn restricted(allowed: Arc<AllowedTargets>) -> Self {
         Self::with_names(Arc::new(SystemResolver), allowed)
     }
 
-    /// The same, of the names that `names` knows.
+    /// Creates such a resolver for the names that `names` knows.
     pub(super) fn with_names(names: Arc<dyn Resolve>, allowed: Arc<AllowedTargets>) -> Self {
         Self { names, allowed: Some(allowed) }
     }
 
-    /// Gives every address.
+    /// Creates a resolver that returns every address.
     pub(super) fn unrestricted() -> Self {
         Self { names: Arc::new(SystemResolver), allowed: None }
     }
 }
 
-/// No address of a name may be reached.
+/// The error for a name without an allowed address.
 #[derive(Debug)]
 pub(super) struct NoAllowedAddress(String);
 

@@ -14,7 +14,7 @@ use crate::config::Limits;
 use crate::error::ErrorKind;
 use crate::request::RawResponse;
 
-/// The pause before the second attempt, without jitter, unless the document says another.
+/// The pause before the second attempt, without jitter, unless the document states another one.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The statuses that are worth another attempt, unless the document names others: each means that the
 /// service does not respond now, but may soon.
@@ -41,7 +41,7 @@ pub(crate) struct RetryPause {
 }
 
 impl RetrySchedule {
-    /// The policy of a configuration.
+    /// Creates the schedule of a configuration.
     pub(crate) fn from_limits(limits: &Limits) -> Self {
         Self {
             max_attempts: limits.max_attempts,
@@ -67,12 +67,13 @@ impl RetrySchedule {
         }
     }
 
-    /// The pause before another attempt after the one numbered `attempt` from 1; none when there is
-    /// nothing to repeat, repeating is not safe, or enough was tried.
+    /// Returns the pause before another attempt after the one numbered `attempt` from 1. Returns `None`
+    /// when there is nothing to repeat, when repeating is not safe, or after the last attempt.
     ///
-    /// A request is repeated when doing it twice is doing it once, or when it surely never left;
-    /// and when trying again may help: no connection, no answer, or a status that says so. A
-    /// service that wants to be left alone for longer than the longest pause is left alone.
+    /// A request is repeated when doing it twice has the same effect as doing it once, or when it was
+    /// certainly not sent. In addition, another attempt must be useful: after a missing connection, a
+    /// missing response, or a status that indicates it. A request is not repeated when the service asks for
+    /// a longer wait than the maximum pause.
     pub(crate) fn next_pause(
         &self,
         repeat_safe: bool,
@@ -91,7 +92,7 @@ impl RetrySchedule {
                     return None;
                 }
                 let wanted = retry_after(&response.headers, now);
-                (format!("the service answered with status {}", response.status), wanted)
+                (format!("the service responded with status {}", response.status), wanted)
             }
             Err(failure) => {
                 let may_help = matches!(
@@ -111,8 +112,9 @@ impl RetrySchedule {
         Some(RetryPause { length: wanted.max(self.backoff_pause(attempt, random)), reason })
     }
 
-    /// Doubles with each attempt; between half and all of it, so that many who failed together do
-    /// not come back together. A constant pause is as long as the document says.
+    /// Returns a pause that doubles with each attempt. It is a random time between half and all of that, so
+    /// that requests that failed together are not repeated together. A constant pause has the length that
+    /// the document states.
     fn backoff_pause(&self, attempt: u32, random: [u8; 16]) -> Duration {
         let doublings = match self.backoff {
             BackoffKind::Exponential => attempt.saturating_sub(1).min(16),

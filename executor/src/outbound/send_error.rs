@@ -15,15 +15,15 @@ use a2s::to_single_line;
 pub(crate) struct SendError {
     /// The error, for a person.
     pub(crate) error: Error,
-    /// False when surely no byte of the request left, so that nothing can have come of it.
+    /// False when certainly no byte of the request was sent, so that it had no effect.
     pub(crate) sent: bool,
-    /// Set when the other side says that it cannot answer now, and may soon: how long it wants to
-    /// be left alone.
+    /// Set when the other side reports that it cannot respond now, but may soon: the time for which it asks
+    /// for no requests.
     pub(crate) retry_after: Option<Duration>,
 }
 
 impl SendError {
-    /// Something went wrong before anything was sent.
+    /// Creates the error for a failure before anything was sent.
     pub(crate) fn before_send(error: Error) -> Self {
         Self { error, sent: false, retry_after: None }
     }
@@ -73,7 +73,8 @@ pub(super) fn explain(error: &reqwest::Error, url: &Url) -> SendError {
     )
 }
 
-/// The text of the innermost cause: outer ones name the whole address, which may hold a secret.
+/// Returns the text of the innermost cause. Outer ones contain the whole address, which may contain a
+/// secret.
 pub(super) fn innermost(error: &reqwest::Error) -> String {
     let Some(mut cause) = error.source() else { return "unknown reason".to_owned() };
     while let Some(source) = cause.source() {

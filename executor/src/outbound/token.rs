@@ -41,8 +41,8 @@ use token_response::{TokenError, parse_token_response};
 
 /// The time before its end from which a token is not used any more, unless a tenth of its life is shorter.
 const EXPIRY_MARGIN: SignedDuration = SignedDuration::from_secs(30);
-/// The life of a token of which the server does not say how long it is: services that refuse an old
-/// one with another status than 401 would refuse it for ever.
+/// The lifetime of a token for which the server states none. Without it, a service that refuses an old
+/// token with another status than 401 would refuse it forever.
 const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
 /// A token that a request needs.
@@ -70,7 +70,7 @@ pub(super) struct UsedToken {
 pub(crate) struct TokenFetch {
     /// Host and port of the authorization server.
     pub(crate) host: String,
-    /// The name of the scheme that wants it.
+    /// The name of the scheme that requires the token.
     pub(crate) scheme: String,
     /// Set when it replaces an earlier one.
     pub(crate) renewed: bool,
@@ -87,8 +87,8 @@ impl UsedToken {
 }
 
 impl RequestAuthorization<'_> {
-    /// The service answered that it does not let the request in: the tokens that it went with are
-    /// forgotten. True when one of them was an older one, so that a new one may do better.
+    /// Discards the tokens of a request that the service has not authorized. Returns true when one of them
+    /// came from the cache, so that a new token may help.
     pub(crate) async fn discard_tokens(&mut self) -> bool {
         let mut was_kept = false;
         for used in std::mem::take(&mut self.used) {
@@ -120,7 +120,7 @@ impl OutboundClient {
         authorization.add_tokens(used).map_err(SendError::before_send)
     }
 
-    /// The token that is kept for a need, or a new one.
+    /// Returns the cached token for a need, or gets a new one.
     async fn get_token(
         self: &Arc<Self>,
         permitted: &Permitted<PreparedRequest>,
@@ -200,7 +200,7 @@ impl OutboundClient {
         fetched.map(|token| UsedToken { slot, token: token.value, from_cache: false })
     }
 
-    /// The request for a token, and the client's credentials for it.
+    /// Creates the request for a token, and the client's credentials for it.
     fn prepare_token_request(
         &self,
         request: &Permitted<PreparedRequest>,

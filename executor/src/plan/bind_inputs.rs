@@ -23,7 +23,7 @@ pub(crate) struct BoundInputs {
 }
 
 impl BoundInputs {
-    /// As they are sent, and as a guardian sees them.
+    /// Returns the inputs as they are sent, and as a guardian sees them.
     pub(crate) fn to_guarded(&self) -> GuardedInputs<'_> {
         GuardedInputs { actual: &self.actual, masked: self.masked.as_ref().unwrap_or(&self.actual) }
     }

@@ -7,19 +7,19 @@ use super::ExecutionPlan;
 use crate::credential_requirements::{AvailableCredentials, CredentialRequirement, CredentialUser};
 use crate::error::Error;
 
-/// The most steps that are named with one credential.
+/// The maximum number of steps that are named with one credential.
 const MAX_NAMED: usize = 100;
 
-/// The requests of a plan that want credentials, and the credentials that there are for them.
+/// The requests of a plan that require credentials, and the available credentials.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PlanCredentials {
-    /// By the name of the step that policies know.
+    /// The requests, by the step names that policies use.
     pub(crate) accesses: Vec<(String, CredentialRequirement)>,
     pub(crate) available: AvailableCredentials,
 }
 
 impl PlanCredentials {
-    /// Each credential once, with the steps that want it.
+    /// Returns each credential once, with the steps that require it.
     pub(crate) fn list(&self) -> Vec<PlannedCredential> {
         let mut planned: Vec<PlannedCredential> = Vec::new();
         for (step, access) in &self.accesses {
@@ -42,10 +42,10 @@ impl PlanCredentials {
         planned
     }
 
-    /// Refuses a plan with a step that lacks credentials, so that no run stops halfway for them.
+    /// Refuses a plan with a step that lacks credentials, so that a run does not stop halfway.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::CredentialMissing`], naming the first such step and what to do.
+    /// Returns [`crate::ErrorKind::CredentialMissing`] with the first such step and the remedy.
     pub(crate) fn check(&self) -> Result<(), Error> {
         for (step, access) in &self.accesses {
             if let Err(lack) = access.choose_alternative(&self.available) {
@@ -57,7 +57,7 @@ impl PlanCredentials {
 }
 
 impl ExecutionPlan {
-    /// The requests that want credentials, in a run of `principal`.
+    /// Returns the requests that require credentials, in a run of `principal`.
     pub(crate) fn accesses(&self, principal: &Principal) -> Vec<(String, CredentialRequirement)> {
         let mut accesses = Vec::new();
         for unit in self.units() {

@@ -15,9 +15,9 @@ use crate::secrets::is_maskable;
 /// parameter of another capability.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct SecretVariables {
-    /// Secret as a whole.
+    /// The variables that are secret as a whole.
     names: BTreeSet<String>,
-    /// Secret in a part.
+    /// The parts of variables that are secret.
     parts: BTreeSet<VariableReference>,
 }
 
@@ -32,7 +32,7 @@ impl SecretVariables {
         self.names.contains(variable) || self.parts.iter().any(|part| part.variable() == variable)
     }
 
-    /// The secret values among `variables`.
+    /// Returns the secret values among `variables`.
     pub(crate) fn secret_values<'v>(&self, variables: &'v Map<String, Value>) -> Vec<&'v Value> {
         let whole = self.names.iter().filter_map(|name| variables.get(name));
         whole.chain(self.parts.iter().filter_map(|part| part.resolve(variables).ok())).collect()
@@ -103,7 +103,7 @@ struct PlanAnalysis<'s> {
     unit: &'s PlanUnit,
     /// The variables that steps set.
     assigned: BTreeSet<&'s str>,
-    /// The variables of the `for_each` and `catch` around, innermost last.
+    /// The variables of the enclosing `for_each` and `catch`, innermost last.
     enclosing: Vec<(&'s str, Option<&'s ForEach>)>,
     /// The needs of used capabilities that no step maps or sets.
     needs: BTreeMap<String, PlanInput>,

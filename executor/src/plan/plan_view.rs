@@ -20,7 +20,7 @@ pub(super) const MAX_FILLED_BYTES: usize = 4 << 20;
 struct KnownValues<'k> {
     /// The variables that no step sets.
     variables: Map<String, Value>,
-    /// Inputs that steps before will have set.
+    /// The inputs that earlier steps will have set.
     awaited: &'k [&'k str],
     /// The capability.
     unit: &'k PlanUnit,
@@ -154,7 +154,7 @@ impl KnownValues<'_> {
         }
     }
 
-    /// The needs of `child` that are not mapped, and whether each is secret.
+    /// Returns the unmapped inputs of `child`, each with true when it is secret.
     fn unmapped_inputs<'c>(
         child: &'c PlanUnit,
         inputs: &'c IndexMap<String, Template>,
@@ -221,7 +221,7 @@ impl KnownValues<'_> {
     }
 }
 
-/// A step that runs once, until it ends or fails.
+/// Creates a step that runs once, until it ends or fails.
 fn once_step(path: &str, kind: PlannedStepKind) -> PlannedStep {
     PlannedStep {
         step: path.to_owned(),

@@ -16,17 +16,17 @@ use crate::error::Error;
 use crate::scope::VariableScope;
 use crate::secrets::RunSecrets;
 
-/// The most steps of which iterations are foreseen one by one.
+/// The maximum number of steps in a preview that lists iterations one by one.
 const MAX_PREVIEWED_STEPS: usize = 1000;
 
 /// A task step, or an iteration of one, before there is a run.
 #[derive(Debug)]
 pub(crate) struct PreviewableStep<'p> {
-    /// Its path in the plan, which has no iterations.
+    /// Its path in the plan, without iterations.
     pub(crate) step: String,
     /// Its path in a run.
     pub(crate) path: String,
-    /// The capability that it stands in.
+    /// The capability that contains it.
     pub(crate) unit: &'p PlanUnit,
     /// Its task.
     pub(crate) task: &'p Arc<Task>,
@@ -37,10 +37,10 @@ pub(crate) struct PreviewableStep<'p> {
 }
 
 impl PreviewableStep<'_> {
-    /// Its inputs, when it needs nothing more.
+    /// Returns its inputs, when it needs nothing more.
     ///
     /// # Errors
-    /// When a reference leads nowhere, or there would be more than `max_bytes`.
+    /// Fails when a reference cannot be resolved, or when there would be more than `max_bytes`.
     pub(crate) fn bind_inputs(
         &self,
         execution_id: Uuid,
@@ -69,7 +69,8 @@ impl ExecutionPlan {
     }
 }
 
-/// The steps of one capability. `unknown` are inputs that will be given, and are not known yet.
+/// Collects the steps of one capability. `unknown` contains the inputs that will be given, but are not
+/// known yet.
 fn visit_unit<'p>(
     unit: &'p PlanUnit,
     paths: &StepPaths,
@@ -147,7 +148,7 @@ impl<'p> PreviewWalk<'_, 'p> {
         Ok(())
     }
 
-    /// A step without iterations, or one iteration.
+    /// Collects a step without iterations, or one iteration.
     fn visit_once(&mut self, step: &'p Step, paths: &StepPaths) -> Result<(), Error> {
         match &step.action {
             StepAction::Task { task, inputs, .. } => {
@@ -176,7 +177,7 @@ impl<'p> PreviewWalk<'_, 'p> {
         Ok(())
     }
 
-    /// The list of a step, when it is known, is one, and is not too long to be gone through.
+    /// Returns the list of a step, when it is known, is a list, and is not too long.
     fn known_items(&self, for_each: &ForEach) -> Option<Vec<Value>> {
         let most = for_each.max_items.min(MAX_PREVIEWED_STEPS.saturating_sub(self.found.len()));
         let known =

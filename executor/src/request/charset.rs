@@ -22,7 +22,7 @@ pub(crate) fn decode(media_type: Option<&MediaType>, body: &[u8]) -> String {
     text.into_owned()
 }
 
-/// The encoding that an XML document declares.
+/// Returns the encoding that an XML document declares.
 fn declared_encoding(media_type: &MediaType, body: &[u8]) -> Option<&'static Encoding> {
     if !media_type.essence().ends_with("xml") {
         return None;

@@ -2,7 +2,7 @@
 
 pub(crate) use a2s::{is_displayable, to_single_line};
 
-/// The start of a body.
+/// Returns the start of a body.
 pub(super) fn excerpt_start(body: &[u8], limit: usize) -> String {
     // A character has at most four bytes; one more shows that the text goes on.
     let start = &body[..body.len().min((limit + 1) * 4)];

@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::{PrepareError, PreparedRequest, header_value, is_reserved_header};
 
-/// The body of a request. `graphql_client::QueryBody` wants queries that are part of the program;
-/// ours come from documents.
+/// The body of a request. `graphql_client::QueryBody` requires queries that are part of the program; these
+/// come from documents.
 #[derive(Debug, Serialize)]
 struct QueryBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ pub(super) fn prepare(
     })
 }
 
-/// The variables by name. Null is a value in GraphQL: it is sent, unless the type excludes it.
+/// Returns the variables by name. Null is a value in GraphQL: it is sent, unless the type excludes it.
 fn collect_variables(
     task: &GraphqlTask,
     inputs: &IndexMap<InputLocation, Value>,

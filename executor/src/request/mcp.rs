@@ -28,9 +28,9 @@ pub(crate) use session::{McpSession, read_session, wants_session};
 /// A JSON-RPC message.
 pub(crate) type McpMessage = Map<String, Value>;
 
-/// The revision that requests are made for.
+/// The MCP revision of the requests.
 const REVISION: &str = "2026-07-28";
-/// The id of the call. Each call has a connection or a session of its own, so one id is enough.
+/// The id of the call. Each call has its own connection or session, so one id is enough.
 const CALL_ID: u64 = 1;
 /// The accepted media types of a response.
 pub(super) const ACCEPTED: HeaderValue =
@@ -120,7 +120,7 @@ fn meta() -> Value {
     })
 }
 
-/// A request, or a notification when it has no id.
+/// Creates a request, or a notification without an id.
 fn message(method: &str, params: Value, id: Option<u64>) -> McpMessage {
     let mut message = McpMessage::new();
     message.insert("jsonrpc".to_owned(), json!("2.0"));
@@ -142,7 +142,7 @@ fn unfit(what: &str) -> PrepareError {
     PrepareError::Task(format!("{what} has characters that are not allowed in a header"))
 }
 
-/// The text of an argument that goes into a header as well; none when it has no such value.
+/// Returns the text of an argument that is also sent in a header; `None` when it has no such value.
 fn mirrored_text(arguments: &Value, mirrored: &HeaderParameter) -> Option<String> {
     let value = mirrored.path.iter().try_fold(arguments, |value, name| value.get(name))?;
     match value {
@@ -152,8 +152,8 @@ fn mirrored_text(arguments: &Value, mirrored: &HeaderParameter) -> Option<String
     }
 }
 
-/// A text as the value of a header: as it is, or in Base64 between marks when that would not
-/// survive (MCP, "Value Encoding").
+/// Converts a text to a header value: unchanged, or in Base64 between marks when a header cannot contain it
+/// unchanged (MCP, "Value Encoding").
 fn encode_header(text: &str) -> Option<HeaderValue> {
     let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
         && text.trim() == text

@@ -45,7 +45,7 @@ const LITERAL: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'@')
     .remove(b'%');
 
-/// The request of an operation; `accepted` are its [`accepted_types`].
+/// Prepares the request of an operation; `accepted` are its [`accepted_types`].
 pub(super) fn prepare(
     task: &OpenApiTask,
     accepted: HeaderValue,
@@ -70,7 +70,7 @@ pub(super) fn prepare(
     })
 }
 
-/// The method and the address, with parameters in braces.
+/// Returns the method and the address, with parameters in braces.
 pub(super) fn address(task: &OpenApiTask) -> (&'static str, String) {
     let server = task.server.as_str().trim_end_matches('/');
     (task.method.as_str(), format!("{server}/{}", task.path.trim_start_matches('/')))
@@ -89,7 +89,7 @@ fn method(method: HttpMethod) -> http::Method {
     }
 }
 
-/// The input for a parameter.
+/// Returns the input for a parameter.
 pub(super) fn find_input<'a>(
     inputs: &'a IndexMap<InputLocation, Value>,
     parameter: &OperationParameter,
@@ -149,8 +149,8 @@ pub(super) fn is_sent(parameter: &OperationParameter, value: &Value) -> bool {
     !is_ignored && !is_empty && given.is_defined()
 }
 
-/// These are never parameters (OpenAPI 3.1.1, "Parameter Object"). The compiler leaves them out as
-/// well.
+/// Returns true for headers that are never parameters (OpenAPI 3.1.1, "Parameter Object"). The compiler
+/// leaves them out as well.
 fn is_ignored_header(name: &str) -> bool {
     ["accept", "authorization", "content-type"].iter().any(|known| name.eq_ignore_ascii_case(known))
 }
@@ -291,7 +291,7 @@ fn write_body(
     Ok(Some(Bytes::from(bytes)))
 }
 
-/// The most media types that are asked for.
+/// The maximum number of media types in the `Accept` header.
 const MAX_ACCEPTED: usize = 8;
 
 /// The media types that the operation declares for success, JSON first, because steps read its members. Any

@@ -8,7 +8,7 @@ use a2s::{ParameterStyle, ValueStyle};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
-/// Everything but the unreserved characters of RFC 3986, section 2.3.
+/// All characters except the unreserved ones of RFC 3986, section 2.3.
 const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The encode set for `allowReserved`: it keeps all characters that a query may contain and that neither
@@ -40,16 +40,16 @@ pub(super) fn encode(text: &str) -> String {
 /// The set of characters of a value that are percent-encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EscapeMode {
-    /// All that are not unreserved.
+    /// All characters that are not unreserved.
     All,
     /// Fewer, as `allowReserved` asks; text that is already encoded stays.
     Reserved,
-    /// None: the text stands where nothing has a meaning.
+    /// No characters: the text is in a location where no character has a special meaning.
     Nothing,
 }
 
 impl EscapeMode {
-    /// The one that a style asks for in a query or a form.
+    /// Returns the mode that a style requires in a query or a form.
     pub(super) fn from_style(style: ValueStyle) -> Self {
         if style.allow_reserved { Self::Reserved } else { Self::All }
     }
@@ -76,7 +76,7 @@ impl EscapeMode {
         if self == Self::Nothing { text.to_owned() } else { encode(text) }
     }
 
-    /// A separator, in the spelling that goes with encoded values.
+    /// Returns a separator in the spelling that matches the encoded values.
     fn separator(self, plain: &'static str, encoded: &'static str) -> &'static str {
         if self == Self::Nothing { plain } else { encoded }
     }
@@ -86,7 +86,7 @@ fn encode_reserved(text: &str) -> String {
     utf8_percent_encode(text, RESERVED_VALUE).to_string()
 }
 
-/// A value as far as styles can write it.
+/// A value in a form that styles can write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StyledValue {
     /// Text, a number or a boolean.
@@ -98,7 +98,7 @@ pub(super) enum StyledValue {
 }
 
 impl StyledValue {
-    /// The shape of a value that holds scalars only.
+    /// Converts a value that contains only scalars.
     pub(super) fn from_scalars(value: &Value) -> Result<Option<Self>, Reason> {
         let is_scalar = |value: &Value| !matches!(value, Value::Array(_) | Value::Object(_));
         match value {
@@ -144,7 +144,7 @@ impl StyledValue {
         }
     }
 
-    /// Items, or names and values in turn.
+    /// Joins items, or names and values in turn.
     fn join_flat(self, separator: &str) -> String {
         match self {
             Self::Scalar(text) => text,
@@ -156,7 +156,7 @@ impl StyledValue {
         }
     }
 
-    /// Items, or `name=value` pairs.
+    /// Joins items, or `name=value` pairs.
     fn join_pairs(self, separator: &str) -> String {
         match self {
             Self::Map(members) => {
@@ -168,7 +168,7 @@ impl StyledValue {
     }
 }
 
-/// Text as it is, all else as JSON.
+/// Returns text unchanged, and every other value as JSON.
 pub(super) fn plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

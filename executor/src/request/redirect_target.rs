@@ -10,7 +10,7 @@ pub(crate) struct RedirectTarget {
     /// Its method.
     #[serde(with = "super::stored::method")]
     pub(crate) method: Method,
-    /// Its address, in the document's terms.
+    /// The address in the form that documents use.
     pub(crate) url: Url,
     /// Set when it repeats the request, with its method and body.
     pub(crate) keeps_body: bool,

@@ -16,12 +16,12 @@ use super::stored::StoredResponse;
 use super::value_checks::find_declaration;
 use crate::error::{Error, ErrorKind};
 
-/// The most characters of an answer that an error shows.
+/// The maximum number of characters of a response that an error shows.
 pub(super) const EXCERPT_CHARS: usize = 200;
-/// The most errors of a GraphQL answer that an error shows.
+/// The maximum number of errors in a GraphQL response that an error shows.
 const SHOWN_ERRORS: usize = 3;
 
-/// An answer as it came, within the limits of the connection.
+/// A response as received, within the limits of the connection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(into = "StoredResponse", from = "StoredResponse")]
 pub(crate) struct RawResponse {
@@ -36,26 +36,26 @@ pub(crate) struct RawResponse {
 }
 
 impl RawResponse {
-    /// The media type, with its parameters.
+    /// Returns the media type, with its parameters.
     pub(crate) fn content_type(&self) -> Option<&str> {
         self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok())
     }
 
-    /// The media type, when one is named. Some services send the range that their description has
-    /// (`*/*`): that names nothing.
+    /// Returns the media type, if the response names one. Some services send the range of their description
+    /// (`*/*`), which does not name one.
     pub(crate) fn media_type(&self) -> Option<MediaType> {
         let named = self.content_type().and_then(MediaType::parse);
         named.filter(|media_type| !media_type.is_range())
     }
 
-    /// The same answer with another message of MCP in it.
+    /// Replaces the MCP message in the response.
     pub(crate) fn with_message(mut self, message: &McpMessage) -> Self {
         self.body = Value::Object(message.clone()).to_string().into();
         self.headers.insert(CONTENT_TYPE, MESSAGE_TYPE);
         self
     }
 
-    /// Size of the body in bytes.
+    /// Returns the size of the body in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.body.len() as u64
     }
@@ -68,7 +68,7 @@ impl RawResponse {
 /// An error in reading the value of a response. Excerpts are short and on one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ResponseError {
-    /// Another status than success.
+    /// A status other than success.
     #[error(
         "the service responded with status {status}{}{}",
         asked(.retry_after.as_deref()),
@@ -82,15 +82,15 @@ pub(crate) enum ResponseError {
         /// The start of the body.
         excerpt: String,
     },
-    /// A page for people, where the operation declares none.
+    /// A page for people, which the operation does not declare.
     #[error("the service responded with {content_type}, but JSON was expected{}", said(.excerpt))]
     NotJson {
-        /// The media type that came.
+        /// The media type that was received.
         content_type: String,
         /// The start of the body.
         excerpt: String,
     },
-    /// JSON by its type, but not by its content.
+    /// The media type is JSON, but the content is not.
     #[error("the service responded with malformed JSON ({reason}){}", said(.excerpt))]
     Malformed {
         /// The error of the JSON parser.
@@ -98,7 +98,7 @@ pub(crate) enum ResponseError {
         /// The start of the body.
         excerpt: String,
     },
-    /// A GraphQL answer with errors.
+    /// A GraphQL response with errors.
     #[error("the GraphQL service responded with {}: {}", data(*.partial), .errors.join("; "))]
     Graphql {
         /// The first errors, each with its path.
@@ -108,7 +108,7 @@ pub(crate) enum ResponseError {
         /// True when every error rejects a variable.
         about_variables: bool,
     },
-    /// The tool of an MCP server says that it failed.
+    /// The tool of an MCP server reports that it failed.
     #[error("the tool reported an error: {said}")]
     McpTool {
         /// The message of the tool; it helps the caller to choose other arguments.
@@ -117,18 +117,18 @@ pub(crate) enum ResponseError {
     /// An MCP server refuses a call.
     #[error("the MCP server responded with the error {code}: {message}")]
     Mcp {
-        /// The code of JSON-RPC.
+        /// The JSON-RPC error code.
         code: i64,
         /// The message of the server.
         message: String,
     },
-    /// An MCP server answers a call with something else than its result.
+    /// The response of an MCP server to a call is not the result of the call.
     #[error("the MCP server {wants}, but a step is one call and one response")]
     McpUnfinished {
         /// The action of the server in place of a result.
         wants: String,
     },
-    /// Not an MCP answer.
+    /// Not an MCP response.
     #[error("the response of the service is not valid MCP: {reason}{}", said(.excerpt))]
     NotMcp {
         /// The reason.
@@ -136,7 +136,7 @@ pub(crate) enum ResponseError {
         /// The start of the body.
         excerpt: String,
     },
-    /// Not a GraphQL answer.
+    /// Not a GraphQL response.
     #[error("the response of the service is not valid GraphQL: {reason}{}", said(.excerpt))]
     NotGraphql {
         /// The missing part.
@@ -272,8 +272,8 @@ fn read_json(
     })
 }
 
-/// Reads a GraphQL answer. With another status than success it may still say what went wrong
-/// (GraphQL over HTTP, "Status Codes").
+/// Reads a GraphQL response. With a status other than success, it may still contain the error (GraphQL over
+/// HTTP, "Status Codes").
 fn read_graphql(task: &GraphqlTask, response: &RawResponse) -> Result<Value, ResponseError> {
     let media_type = response.media_type();
     let value = match read_json(media_type.as_ref(), response) {
@@ -333,7 +333,7 @@ fn refuses_variables(value: &Value) -> bool {
     !errors.is_empty() && errors.iter().all(refuses)
 }
 
-/// The first errors of an answer, each with the path of its field.
+/// Returns the first errors of a response, each with the path of its field.
 fn describe_errors(value: &Value) -> Vec<String> {
     let errors = match value.get("errors") {
         None | Some(Value::Null) => return Vec::new(),
@@ -449,14 +449,14 @@ mod tests {
     #[test]
     fn a_status_other_than_success_is_an_error_with_an_excerpt() {
         let body = "{\"error\":\n\t\"no such city\u{1b}[31m\"}";
-        let expected = r#"the service answered with status 404: {"error": "no such city[31m"}"#;
+        let expected = r#"the service responded with status 404: {"error": "no such city[31m"}"#;
         check_error(&response(404, "application/json", body), expected);
-        check_error(&response(500, "", ""), "the service answered with status 500");
-        check_error(&response(302, "", ""), "the service answered with status 302");
+        check_error(&response(500, "", ""), "the service responded with status 500");
+        check_error(&response(302, "", ""), "the service responded with status 302");
         let mut patience = response(429, "", "slow down");
         patience.headers.insert(RETRY_AFTER, HeaderValue::from_static("120"));
         let expected =
-            "the service answered with status 429 and asks for a pause (`120`): slow down";
+            "the service responded with status 429 and requests a pause (`120`): slow down";
         check_error(&patience, expected);
         let long = read(&response(500, "text/plain", "x".repeat(1_000_000))).unwrap_err();
         assert!(long.len() < 300 && long.ends_with('…'), "{long}");
@@ -465,7 +465,7 @@ mod tests {
     #[test]
     fn an_answer_is_read_by_its_media_type() {
         let page = response(200, "text/html; charset=utf-8", "<!doctype html>\n<title>Hi</title>");
-        let expected = "the service answered with text/html; charset=utf-8 where JSON was expected: \
+        let expected = "the service responded with text/html; charset=utf-8, but JSON was expected: \
                         <!doctype html> <title>Hi</title>";
         check_error(&page, expected);
         assert_eq!(read(&response(200, "text/plain", "42")), Ok(json!("42")));
@@ -551,10 +551,10 @@ mod tests {
         let place = json!({"line": 1, "column": 3});
         let path = json!(["user", 0, "mail"]);
         let denied = json!({"message": "not\nallowed", "path": path, "locations": [place]});
-        let expected = "the GraphQL service answered with errors: not allowed (at user.0.mail)";
+        let expected = "the GraphQL service responded with errors: not allowed (at user.0.mail)";
         assert_eq!(read_graphql(200, &json!({"errors": [denied]})), Err(expected.to_owned()));
         assert_eq!(read_graphql(400, &json!({"errors": [denied]})), Err(expected.to_owned()));
-        let expected = "the GraphQL service answered with partial data and errors: \
+        let expected = "the GraphQL service responded with partial data and errors: \
                         not allowed (at user.0.mail)";
         let partial = json!({"data": {"user": null}, "errors": [denied]});
         assert_eq!(read_graphql(200, &partial), Err(expected.to_owned()));
@@ -562,7 +562,7 @@ mod tests {
         let odd = json!([{"message": "m", "path": "user"}, "text", {"code": 7}, 1, 2]);
         let odd = json!({"data": null, "errors": odd});
         let expected =
-            "the GraphQL service answered with errors: m; \"text\"; {\"code\":7}; and 2 more";
+            "the GraphQL service responded with errors: m; \"text\"; {\"code\":7}; and 2 more";
         assert_eq!(read_graphql(200, &odd), Err(expected.to_owned()));
         let odd = json!({"data": {"a": 1}, "errors": {"message": "m"}});
         assert!(read_graphql(200, &odd).is_err());
@@ -572,9 +572,12 @@ mod tests {
     fn what_is_not_a_graphql_answer_is_refused() {
         for answer in [json!({}), json!([]), json!("x"), json!({"data": null})] {
             let error = read_graphql(200, &answer).unwrap_err();
-            assert!(error.starts_with("the service did not answer as GraphQL"), "{error}");
+            assert!(
+                error.starts_with("the response of the service is not valid GraphQL"),
+                "{error}"
+            );
         }
         let error = read_graphql(502, &json!({"message": "bad gateway"})).unwrap_err();
-        assert!(error.starts_with("the service answered with status 502"), "{error}");
+        assert!(error.starts_with("the service responded with status 502"), "{error}");
     }
 }

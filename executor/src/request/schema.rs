@@ -19,17 +19,18 @@ use check_cost::{CheckCost, size_of};
 pub(crate) use coercion::WrittenForm;
 pub(crate) use messages::SchemaViolation;
 
-/// The most memory that one pattern may take, in bytes.
+/// The maximum memory for one pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 18;
 /// The most memory that a pattern may take for its lazily built automaton, in bytes.
 const MAX_DFA_BYTES: usize = 1 << 18;
 /// The most violations that are reported for one value.
 const MAX_VIOLATIONS: usize = 4;
-/// The most errors of a value that are looked at.
+/// The maximum number of errors of a value that are examined.
 const MAX_ERRORS: usize = 100;
-/// The largest value, in values within one another, of which more than one error is looked for.
+/// The maximum size of a value for which more than one error is searched, as its number of nested values.
 const MAX_LISTED: u64 = 50_000;
-/// Stack that a check may use, in bytes: [`check_cost::MAX_DEPTH`] bounds how much it needs.
+/// The size of the stack that a check may use, in bytes: [`check_cost::MAX_DEPTH`] limits the required
+/// size.
 const STACK: usize = 16 << 20;
 /// The most stack that each level of nested schemas may need, in bytes.
 const STACK_PER_SCHEMA: usize = STACK / 2 / check_cost::MAX_DEPTH;
@@ -37,13 +38,13 @@ const STACK_PER_SCHEMA: usize = STACK / 2 / check_cost::MAX_DEPTH;
 /// The direction in which a value is sent: `readOnly` and `writeOnly` depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueDirection {
-    /// To the service.
+    /// The value is sent to the service.
     Request,
-    /// From the service.
+    /// The value comes from the service.
     Response,
 }
 
-/// A schema that is ready to be asked.
+/// A compiled schema, ready for checks.
 #[derive(Debug)]
 pub(crate) struct SchemaCheck {
     validator: Validator,
@@ -53,7 +54,7 @@ pub(crate) struct SchemaCheck {
 }
 
 impl SchemaCheck {
-    /// The check of a schema of a task; none when the schema asks for nothing, or cannot be read.
+    /// Creates the check of a schema of a task; `None` when the schema requires nothing, or cannot be read.
     pub(crate) fn from_task_schema<'t>(
         schemas: impl Into<SchemaResolver<'t>>,
         schema: &'t Value,
@@ -68,7 +69,7 @@ impl SchemaCheck {
         Self::from_compiled(schema, origins)
     }
 
-    /// The check of a schema of JSON Schema 2020-12 that is whole in itself.
+    /// Creates the check of a self-contained schema of JSON Schema 2020-12.
     pub(crate) fn from_json_schema(schema: &Value) -> Option<Self> {
         let mut whole = json!({ "allOf": [schema] });
         if let Some(definitions) = schema.get("$defs") {
@@ -83,7 +84,7 @@ impl SchemaCheck {
         Some(Self { validator, cost: CheckCost::from_schema(schema), weight, origins })
     }
 
-    /// The cost of the check of a value, by an estimate.
+    /// Estimates the cost of checking a value.
     pub(crate) fn evaluation_cost(&self, value: &Value) -> EvaluationCost {
         self.weight.evaluation_cost(value)
     }
@@ -98,8 +99,8 @@ impl SchemaCheck {
             .collect()
     }
 
-    /// The errors of a value; none when it is too much work to find them. Of a large value it is
-    /// the first one, as there may be as many as it has members.
+    /// Returns the errors of a value; `None` when finding them takes too much work. For a large value, it
+    /// returns only the first one, because there may be as many as the value has members.
     fn errors<'v>(&'v self, value: &'v Value) -> Option<Vec<ValidationError<'v>>> {
         if !self.cost.is_affordable(value) {
             return None;
@@ -117,8 +118,8 @@ impl SchemaCheck {
     }
 }
 
-/// Compiles a schema of JSON Schema 2020-12; none when it is none, or when one of its patterns takes
-/// more than `pattern_bytes`.
+/// Compiles a schema of JSON Schema 2020-12. Returns `None` when it is not a valid schema, or when one of
+/// its patterns takes more than `pattern_bytes`.
 fn compile(schema: &Value, pattern_bytes: usize) -> Option<Validator> {
     let patterns = PatternOptions::regex().size_limit(pattern_bytes).dfa_size_limit(MAX_DFA_BYTES);
     let options = jsonschema::options()

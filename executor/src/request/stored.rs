@@ -30,7 +30,7 @@ impl<'de> Deserialize<'de> for Base64Bytes {
     }
 }
 
-/// A method as its name.
+/// The serialization of a method as its name.
 pub(super) mod method {
     use http::Method;
     use serde::{Deserialize, Deserializer, Serializer, de};
@@ -50,7 +50,7 @@ pub(super) mod method {
     }
 }
 
-/// Headers as names and values, in their order.
+/// The serialization of headers as names and values, in their order.
 pub(crate) mod headers {
     use serde::ser::SerializeSeq as _;
 
@@ -84,7 +84,7 @@ pub(crate) mod headers {
     }
 }
 
-/// A request without the credentials that it wants.
+/// A request without the credentials that it requires.
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredRequest {
     #[serde(with = "method")]
@@ -134,7 +134,7 @@ impl TryFrom<StoredRequest> for PreparedRequest {
     }
 }
 
-/// A response, whole.
+/// A complete response.
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredResponse {
     status: u16,

@@ -15,7 +15,7 @@ use url::Url;
 use super::{PrepareError, PreparedRequest, TaskContract};
 use crate::clock::{Clock, RandomSource};
 
-/// The request that a task means, for tests that ask for one only.
+/// Prepares the request of a task, for tests that need only one.
 pub(crate) fn prepare(
     task: &Task,
     inputs: &IndexMap<InputLocation, Value>,
@@ -23,7 +23,7 @@ pub(crate) fn prepare(
     super::prepare(&TaskContract::new(Arc::new(task.clone())), inputs)
 }
 
-/// A clock that stands still, and ids that are all alike.
+/// A clock that always returns the same time, and a source of equal ids.
 #[derive(Debug)]
 pub(crate) struct Still;
 
@@ -39,8 +39,8 @@ impl RandomSource for Still {
     }
 }
 
-/// An operation whose parameters are the given places, path parameters required, others not. A
-/// `body` among them is a required JSON body.
+/// Creates an operation with the given locations as parameters: path parameters are required, others are
+/// not. A `body` among them is a required JSON body.
 pub(crate) fn operation(
     method: HttpMethod,
     server: &str,
@@ -73,8 +73,8 @@ pub(crate) fn operation(
     }
 }
 
-/// A parameter in the style of its place, required in a path and nowhere else; none for places
-/// that are no parameters.
+/// Creates a parameter in the style of its location, required only in a path; `None` for locations that are
+/// not parameters.
 pub(crate) fn parameter(place: &InputLocation) -> Option<OperationParameter> {
     let (name, place) = match place.clone() {
         InputLocation::Path(name) => (name, ParameterLocation::Path),
@@ -97,12 +97,12 @@ pub(crate) fn parameter(place: &InputLocation) -> Option<OperationParameter> {
     })
 }
 
-/// The same as a task.
+/// Creates such an operation as a task.
 pub(crate) fn openapi(method: HttpMethod, server: &str, path: &str, places: &[&str]) -> Task {
     Task::OpenApi(Box::new(operation(method, server, path, places)))
 }
 
-/// A GraphQL operation with variables by name and type.
+/// Creates a GraphQL operation with variables by name and type.
 pub(crate) fn graphql(endpoint: &str, query: &str, variables: &[(&str, &str)]) -> GraphqlTask {
     let variable = |(name, kind): &(&str, &str)| VariableDefinition {
         name: (*name).to_owned(),
@@ -125,7 +125,7 @@ pub(crate) fn graphql(endpoint: &str, query: &str, variables: &[(&str, &str)]) -
     }
 }
 
-/// Inputs by dotted place.
+/// Creates inputs by dotted location.
 pub(crate) fn inputs<const N: usize>(given: [(&str, Value); N]) -> IndexMap<InputLocation, Value> {
     given.into_iter().map(|(place, value)| (place.parse().unwrap(), value)).collect()
 }

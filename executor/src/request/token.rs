@@ -17,7 +17,7 @@ static HEADERS: LazyLock<HeaderMap> = LazyLock::new(|| {
     ])
 });
 
-/// A request to the token endpoint at `url` (RFC 6749, sections 4.4.2 and 6).
+/// Creates a request to the token endpoint at `url` (RFC 6749, sections 4.4.2 and 6).
 pub(crate) fn token_request(url: &Url, grant: GrantType, scopes: &[String]) -> PreparedRequest {
     let grant = match grant {
         GrantType::Client => "client_credentials",

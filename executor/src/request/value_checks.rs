@@ -18,18 +18,18 @@ use super::{PrepareError, RawResponse};
 /// The most tasks of a run for which compiled schemas are kept.
 const MAX_CONTRACTS: usize = 256;
 
-/// A check that is compiled when it is first needed; none where nothing is asked for.
+/// A check that is compiled when it is first needed; `None` when there is nothing to check.
 type LazyCheck = OnceLock<Option<SchemaCheck>>;
 
 /// A task, and the schemas of its values. They are compiled when they are first needed.
 #[derive(Debug)]
 pub(crate) struct TaskContract {
     task: Arc<Task>,
-    /// One for each parameter, variable or argument, in the order of the task.
+    /// The checks of the parameters, variables or arguments, in the order of the task.
     inputs: Vec<LazyCheck>,
-    /// Of the body, or of all arguments together.
+    /// The check of the body, or of all arguments together.
     body: LazyCheck,
-    /// One for each media type of each response, in the order of the task.
+    /// The checks of the media types of each response, in the order of the task.
     responses: Vec<LazyCheck>,
     /// The media types that the service is asked for.
     accepted: OnceLock<HeaderValue>,
@@ -40,7 +40,7 @@ pub(crate) struct TaskContract {
 pub(crate) struct ContractCache(Mutex<BTreeMap<usize, Arc<TaskContract>>>);
 
 impl ContractCache {
-    /// The contract of a task. A task that several steps share has one.
+    /// Returns the contract of a task. Steps with the same task share one.
     pub(crate) fn contract_for(&self, task: &Arc<Task>) -> Arc<TaskContract> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A contract keeps its task, so no other one gets its address.
@@ -57,7 +57,7 @@ impl ContractCache {
 }
 
 impl TaskContract {
-    /// The contract of a task. Nothing is compiled yet.
+    /// Creates the contract of a task. Nothing is compiled yet.
     pub(crate) fn new(task: Arc<Task>) -> Self {
         let (inputs, answers) = match &*task {
             Task::OpenApi(task) => (task.parameters.len(), declared_responses(task).count()),
@@ -69,20 +69,20 @@ impl TaskContract {
         Self { inputs, responses: answers, body: LazyCheck::new(), accepted: OnceLock::new(), task }
     }
 
-    /// The task.
+    /// Returns the task.
     pub(crate) fn task(&self) -> &Task {
         &self.task
     }
 
-    /// The header `Accept` of its operation.
+    /// Returns the `Accept` header of its operation.
     pub(super) fn accepted_types(&self, task: &OpenApiTask) -> HeaderValue {
         self.accepted.get_or_init(|| accepted_types(task)).clone()
     }
 
-    /// Holds the inputs of a request to their schemas.
+    /// Checks the inputs of a request against their schemas.
     ///
     /// # Errors
-    /// [`PrepareError::Violation`] for the first one that does not fit.
+    /// Returns [`PrepareError::Violation`] for the first one that does not fit.
     pub(super) fn check_inputs(
         &self,
         inputs: &IndexMap<InputLocation, Value>,
@@ -201,16 +201,16 @@ impl TaskContract {
         }
     }
 
-    /// The cost of [`check_answer`](Self::check_response).
+    /// Returns the cost of [`check_response`](Self::check_response).
     pub(crate) fn response_cost(&self, response: &RawResponse, value: &Value) -> EvaluationCost {
         let check = self.find_response_check(response).ok().flatten();
         check.map_or(EvaluationCost::Cheap, |check| check.evaluation_cost(value))
     }
 
-    /// The check for the value of an answer, if it has one.
+    /// Returns the check for the value of a response, if it has one.
     ///
     /// # Errors
-    /// The status or the media type of the answer, where the operation does not declare it.
+    /// Returns the status or the media type of the response, when the operation does not declare it.
     fn find_response_check(
         &self,
         response: &RawResponse,
@@ -253,7 +253,7 @@ impl TaskContract {
         Ok(check.get_or_init(compile).as_ref())
     }
 
-    /// The check of a tool's `outputSchema`.
+    /// Returns the check of a tool's `outputSchema`.
     fn content_check(&self, task: &McpTask) -> Option<&SchemaCheck> {
         let compile = || {
             SchemaCheck::from_task_schema(
@@ -282,14 +282,14 @@ fn require_no_violations(
     }
 }
 
-/// An answer that an operation declares.
+/// A response that an operation declares.
 pub(super) struct DeclaredResponse<'t> {
-    /// Its number among all of the operation.
+    /// The index among all responses of the operation.
     index: usize,
     status: &'t str,
     /// Its media type, or a range of them.
     media_type: MediaType,
-    /// Its schema; null when there is none.
+    /// The schema; null when there is none.
     pub(super) schema: &'t Value,
 }
 
@@ -304,12 +304,12 @@ pub(super) fn find_declaration<'t>(
     covering.min_by_key(|one| one.media_type.is_range())
 }
 
-/// The media types that an operation declares for a status, in its order.
+/// Returns the media types that an operation declares for a status, in its order.
 pub(crate) fn media_types_of(task: &OpenApiTask, status: u16) -> Vec<MediaType> {
     declared_for_status(task, status).map(|one| one.media_type).collect()
 }
 
-/// The answers that an operation declares for a status.
+/// Returns the responses that an operation declares for a status.
 fn declared_for_status(
     task: &OpenApiTask,
     status: u16,
@@ -318,7 +318,7 @@ fn declared_for_status(
     declared_responses(task).filter(move |one| Some(one.status) == status)
 }
 
-/// Every answer with a media type, in the order of the task.
+/// Returns every response with a media type, in the order of the task.
 fn declared_responses(task: &OpenApiTask) -> impl Iterator<Item = DeclaredResponse<'_>> {
     let answers = task.responses.iter().flat_map(|(status, response)| {
         let content = response.get("content").and_then(Value::as_object);
@@ -337,7 +337,7 @@ fn declared_responses(task: &OpenApiTask) -> impl Iterator<Item = DeclaredRespon
     })
 }
 
-/// The most exact declaration of a status: itself, its class (`2XX`), or `default`.
+/// Returns the most exact declaration of a status: the status itself, its class (`2XX`), or `default`.
 pub(crate) fn declared_status(task: &OpenApiTask, status: u16) -> Option<&str> {
     let declared = |is_wanted: fn(&str, u16) -> bool| {
         let mut statuses = task.responses.iter().map(|(status, _)| status.as_str());

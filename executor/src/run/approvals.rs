@@ -32,15 +32,15 @@ use crate::metrics::Metrics;
 use crate::request::ContractCache;
 use crate::secrets::RunSecrets;
 
-/// The pause before a guardian is asked again for the first time; the next ones are twice as long each.
+/// The pause before a guardian is asked again for the first time; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause.
+/// The maximum pause.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// The most runs that are asked about at the same time.
 const MAX_CONCURRENT_POLLS: usize = 4;
 /// The time limit for the questions about one run.
 const POLL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Waiting runs that are read at a time.
+/// The number of waiting runs that are read at a time.
 const PAGE: usize = 256;
 /// The largest accepted difference between the clock of a guardian and this one.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
@@ -64,19 +64,19 @@ struct NextPoll {
 enum RunWait {
     /// It still waits, for something that may expire at the given time.
     Waits(Option<Timestamp>),
-    /// It waits no more, or for something else.
+    /// The run no longer waits, or waits for something else.
     Ended,
 }
 
 impl ApprovalSchedule {
-    /// A run begins to wait here.
+    /// Adds a run that begins to wait here.
     pub(super) fn add(&self, run: Uuid) {
         let turn = NextPoll { due: Instant::now() + FIRST_PAUSE, pause: FIRST_PAUSE * 2 };
         lock(&self.waits).insert(run, turn);
         self.wake.notify_one();
     }
 
-    /// A run waits that this executor may not know of; it is asked about after a pause.
+    /// Adds a waiting run that this executor may not know; the guardians are asked about it after a pause.
     fn add_found(&self, run: Uuid, pause: Duration) {
         let turn = NextPoll { due: Instant::now() + pause, pause: pause.max(FIRST_PAUSE) };
         lock(&self.waits).entry(run).or_insert(turn);
@@ -100,7 +100,8 @@ impl ApprovalSchedule {
         due.collect()
     }
 
-    /// A run is asked about within `left`, because the time for its approval is over then.
+    /// Moves the next question about a run forward, so that it is asked within `left`: the time for its
+    /// approval is over then.
     fn advance(&self, run: Uuid, left: Duration) {
         if let Some(turn) = lock(&self.waits).get_mut(&run) {
             turn.due = turn.due.min(Instant::now() + left);
@@ -123,11 +124,11 @@ pub(super) fn is_wait_for_approval(kind: &EventKind) -> bool {
 struct OpenApproval<'e> {
     id: &'e str,
     about: ApprovalSubject,
-    /// The end of the time for it.
+    /// The time at which it expires.
     expires_at: Option<Timestamp>,
 }
 
-/// The approvals that a run waits for, by step.
+/// Returns the approvals that a run waits for, by step.
 fn wanted_approvals(events: &[RunEvent]) -> BTreeMap<&str, OpenApproval<'_>> {
     let mut wanted = BTreeMap::new();
     for event in events {
@@ -144,7 +145,7 @@ fn wanted_approvals(events: &[RunEvent]) -> BTreeMap<&str, OpenApproval<'_>> {
 }
 
 impl RunService {
-    /// Asks about the runs that wait for an approval, for as long as the executor is open.
+    /// Asks the guardians about the runs that wait for an approval, until the executor closes.
     pub(super) async fn poll_approvals(self: Arc<Self>) {
         // Those that were left are asked about at once; others are another executor's first.
         let mut pause = Duration::ZERO;
@@ -204,8 +205,8 @@ impl RunService {
         }
     }
 
-    /// Asks the guardians about the steps that a run waits at, and lets it go on or end when they say
-    /// something else.
+    /// Asks the guardians about the steps at which a run waits. When their decisions have changed, the run
+    /// continues or ends.
     async fn poll_guardians(self: &Arc<Self>, run: Uuid) -> Result<RunWait, Error> {
         let row = self.store.read_run(run).await?;
         let Some(row) = row.filter(|row| row.status == RunStatus::Waiting) else {
@@ -255,7 +256,8 @@ impl RunService {
         Ok(RunWait::Waits(wanted.values().filter_map(ends).min()))
     }
 
-    /// Walks to the steps that wait, and asks about each; nothing is sent, and nothing recorded.
+    /// Walks to the waiting steps, and asks the guardians about each. Nothing is sent to services or
+    /// recorded.
     async fn ask_guardians(
         &self,
         run: Uuid,
@@ -314,7 +316,7 @@ impl RunService {
         Ok(found)
     }
 
-    /// Lets a run that waits as a whole go on, when it is its turn.
+    /// Queues a run that waits as a whole, so that it continues in its turn.
     pub(super) async fn requeue_run(
         self: &Arc<Self>,
         state: RunState,

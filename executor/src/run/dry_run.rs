@@ -43,12 +43,12 @@ pub(crate) struct DryRun<'r> {
     pub(crate) limits: &'r Limits,
     /// The clock.
     pub(crate) clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// The source of randomness.
     pub(crate) ids: Arc<dyn RandomSource>,
 }
 
 impl DryRun<'_> {
-    /// Walks the plan, and gives what happened: as in the journal of a run, without its first event.
+    /// Walks the plan, and returns its events as in the journal of a run, without the first one.
     pub(crate) async fn walk(self) -> Vec<RunEvent> {
         let Self { run, session, plan, progress, inputs, answers, .. } = self;
         let Self { evaluations, limits, clock, ids, .. } = self;

@@ -15,11 +15,12 @@ use super::{PAGE, POLL, RunService, lock};
 use crate::error::{Error, ErrorKind};
 
 impl RunService {
-    /// The events of a run after number `after`, those to come included; ends when nothing more
-    /// will happen by itself. `None` when that is so already.
+    /// Returns the events of a run after number `after`, including future ones. The stream ends when the
+    /// run cannot proceed by itself. Returns `None` when this is already the case.
     ///
     /// # Errors
-    /// [`ErrorKind::TooManyFollowers`] when the caller, or all callers together, follow too many.
+    /// Returns [`ErrorKind::TooManyFollowers`] when the caller, or all callers together, follow too many
+    /// runs.
     pub(crate) async fn follow(
         self: &Arc<Self>,
         run: Uuid,

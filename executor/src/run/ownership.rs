@@ -17,8 +17,8 @@ impl RunService {
     /// Finds a run that a caller may see and change.
     ///
     /// # Errors
-    /// [`ErrorKind::RunNotFound`](crate::error::ErrorKind::RunNotFound) when it does not exist or belongs to another
-    /// principal: the response is the same.
+    /// Returns [`ErrorKind::RunNotFound`](crate::error::ErrorKind::RunNotFound) when it does not exist or
+    /// belongs to another principal: the response is the same.
     pub(super) async fn find(&self, run: Uuid, caller: &Caller) -> Result<RunRow, Error> {
         let row = self.store.read_run(run).await?;
         row.filter(|row| may_touch(caller, &row.tenant)).ok_or_else(|| not_found(run))

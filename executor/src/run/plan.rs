@@ -26,7 +26,7 @@ const MAX_LISTED: usize = 20;
 const PLAN_AGAIN_HINT: &str =
     "Plan again with `a2s run NAME --dry-run`, check the new plan, and run it.";
 
-/// The right to run a plan.
+/// The token with which a plan can be run.
 struct PlanToken {
     token: String,
     expires_at: Timestamp,
@@ -77,7 +77,7 @@ impl RunService {
     /// Stores a plan, so that it can be run.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Fails when the plan cannot be run or stored.
     async fn store_plan(
         &self,
         request: &PlanRequest,
@@ -117,11 +117,11 @@ impl RunService {
         Ok(PlanToken { token, expires_at, digest })
     }
 
-    /// The plan of a token, when it can still be run. It is not used by that.
+    /// Returns the plan of a token, when it can still be run. This does not use up the plan.
     ///
     /// # Errors
-    /// [`ErrorKind::PlanNotFound`], [`ErrorKind::PlanUsed`], [`ErrorKind::PlanExpired`], or
-    /// [`ErrorKind::VaultKey`] when it does not open.
+    /// Returns [`ErrorKind::PlanNotFound`], [`ErrorKind::PlanUsed`] or [`ErrorKind::PlanExpired`] when it
+    /// cannot be run, and [`ErrorKind::VaultKey`] when it cannot be opened.
     pub(super) async fn redeem_plan(
         &self,
         token: &str,
@@ -156,7 +156,7 @@ impl RunService {
     /// Resolves the request of the plan again, and rejects it when anything differs from the plan as shown.
     ///
     /// # Errors
-    /// [`ErrorKind::PlanDiffers`], with everything that differs.
+    /// Returns [`ErrorKind::PlanDiffers`] with all differences.
     pub(super) async fn prepare_as_shown(
         &self,
         shown: &ShownPlan,

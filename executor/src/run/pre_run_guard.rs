@@ -27,9 +27,9 @@ const GIVE_VALUE_HINT: &str =
 /// A run that does not exist yet, with the decisions about it.
 pub(super) struct PreRunGuard<'r> {
     runs: &'r RunService,
-    /// The principal that it will belong to.
+    /// The principal that the run will belong to.
     principal: &'r Principal,
-    /// The id that it will have.
+    /// The id that the run will have.
     pub(super) run: Uuid,
     caller: Option<&'r TraceContext>,
     trace: HeaderMap,
@@ -50,11 +50,11 @@ impl<'r> PreRunGuard<'r> {
         Self { runs, principal, run, caller, trace, decisions: Vec::new() }
     }
 
-    /// Asks about the event that wants to start the run, and goes on with the inputs that the guardian
-    /// lets pass.
+    /// Asks about the event that should start the run, and continues with the inputs that the guardian
+    /// allows.
     ///
     /// # Errors
-    /// When the inputs do not fit, or the event may start nothing.
+    /// Fails when the inputs do not fit, or when the event may not start a run.
     pub(super) async fn judge_event(
         &mut self,
         event: &TriggerEvent,
@@ -157,7 +157,7 @@ impl<'r> PreRunGuard<'r> {
     }
 }
 
-/// Inputs that a guardian made of those that it was shown, with their true values.
+/// Restores the true values in inputs that a guardian has modified.
 fn restore_inputs(
     truths: &Map<String, Value>,
     shown: &Map<String, Value>,
@@ -179,10 +179,10 @@ fn restore_inputs(
 }
 
 impl RunService {
-    /// Remembers a value that `principal` gives, if the guardian lets it be.
+    /// Remembers a value that `principal` sets, if the guardian allows it.
     ///
     /// # Errors
-    /// When it may not be remembered, or cannot.
+    /// Fails when the value must not or cannot be remembered.
     pub(crate) async fn remember(
         &self,
         principal: &Principal,

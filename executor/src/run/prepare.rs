@@ -14,7 +14,7 @@ use crate::registry_client::{ResolveRequest, RunDocuments};
 use crate::secrets::RunSecrets;
 use crate::session_state::{RecalledInputs, StateOwner};
 
-/// Everything that is known of a run before it begins.
+/// The known data of a run before it begins.
 pub(super) struct ResolvedRun {
     /// The documents.
     pub(super) library: RunDocuments,
@@ -24,15 +24,14 @@ pub(super) struct ResolvedRun {
     pub(super) inputs: Map<String, Value>,
     /// The inputs that are remembered, with the scope of each.
     pub(super) recalled: BTreeMap<String, StateScope>,
-    /// The credentials that its steps want, and those that there are.
+    /// The credentials that its steps require, and the available ones.
     pub(super) credentials: PlanCredentials,
-    /// The hosts that requests go to, and where connections are sent instead.
+    /// The hosts of requests, with the replacement address of connections.
     pub(super) hosts: BTreeMap<String, Option<String>>,
 }
 
 impl ResolvedRun {
-    /// Refuses what no run can begin with: inputs and credentials that are missing, whatever
-    /// branches will be taken.
+    /// Refuses a run that cannot begin: inputs or credentials are missing, whatever branches it will take.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.plan.check_inputs(&self.inputs)?;
         self.credentials.check()
@@ -40,10 +39,10 @@ impl ResolvedRun {
 }
 
 impl RunService {
-    /// Finds everything that a request asks for.
+    /// Resolves everything that a request asks for.
     ///
     /// # Errors
-    /// When something is not there, or an input does not fit.
+    /// Fails when something is missing, or when an input does not fit.
     pub(super) async fn resolve_request(
         &self,
         request: &PlanRequest,

@@ -19,14 +19,14 @@ use crate::plan::{ExecutionPlan, PreviewableStep};
 use crate::request::ContractCache;
 use crate::secrets::RunSecrets;
 
-/// Questions that are asked at the same time.
+/// The maximum number of concurrent questions.
 const MAX_CONCURRENT_PREVIEWS: usize = 8;
 
 /// The context of one preview.
 struct PreviewContext<'p> {
-    /// The principal that asks for it.
+    /// The principal that requested it.
     principal: &'p Principal,
-    /// Stands in the place of a run, and of no run.
+    /// An id in place of a run id; it does not belong to a run.
     id: Uuid,
     session: String,
     plan: &'p ExecutionPlan,

@@ -24,7 +24,7 @@ impl RunService {
     /// Replays a run, and returns the differences from the recording.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongState`] while the run is under way; the errors of resolving `against`.
+    /// Returns [`ErrorKind::WrongState`] while the run is under way, and the errors of resolving `against`.
     pub(crate) async fn replay_run(
         &self,
         run: Uuid,
@@ -81,7 +81,7 @@ impl RunService {
     }
 }
 
-/// The answers of a recorded run.
+/// The responses of a recorded run.
 #[derive(Debug)]
 struct RunRecording<'r> {
     exchanges: BTreeMap<String, RecordedExchange>,

@@ -13,16 +13,16 @@ use crate::report::health_of_used_hosts;
 
 /// The pause before a failed report is repeated.
 const RETRY_PAUSE: Duration = Duration::from_secs(15);
-/// Reports that fail before the rest waits.
+/// The maximum number of failed reports, after which the rest waits.
 const MAX_FAILURES: usize = 5;
-/// Runs that are looked at together.
+/// The number of runs that are processed together.
 const BATCH: u32 = 100;
 
 impl RunService {
-    /// Reports how a run ended.
+    /// Reports the outcome of a run.
     ///
     /// # Errors
-    /// When that should be tried again.
+    /// Fails when the report should be tried again.
     pub(super) async fn report_outcome(&self, run: Uuid) -> Result<(), Error> {
         let events = self.store.read_outline(run).await?;
         let Some(mut outcome) = self.reporter.build_report(&events) else { return Ok(()) };

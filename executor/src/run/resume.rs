@@ -26,8 +26,8 @@ impl RunService {
     /// the service would have.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongState`] when the run does not wait, [`ErrorKind::BadRequest`] when the step is not in doubt
-    /// or does not have such outputs.
+    /// Returns [`ErrorKind::WrongState`] when the run does not wait, and [`ErrorKind::BadRequest`] when the
+    /// step is not in doubt or does not have such outputs.
     pub(crate) async fn resume_run(
         self: &Arc<Self>,
         run: Uuid,
@@ -93,7 +93,7 @@ impl RunService {
         self.get(run).await
     }
 
-    /// Asks about outputs that a person sets, and gives those that may be used.
+    /// Asks about outputs that a person sets, and returns those that may be used.
     async fn judge_outputs(
         &self,
         set: SetOutputs<'_>,
@@ -165,7 +165,7 @@ struct SetOutputs<'a> {
     step: &'a str,
 }
 
-/// The step at a path that a journal names.
+/// Returns the step at a path from a journal.
 fn find_step<'p>(plan: &'p ExecutionPlan, path: &str) -> Result<(&'p PlanUnit, &'p Step), Error> {
     plan.find_step(path).ok_or_else(|| {
         Error::new(ErrorKind::Internal, format!("`{path}` is not a step of the capability"))
@@ -185,7 +185,7 @@ fn check_retry(request: &ResumeRequest) -> Result<(), Error> {
     Err(Error::new(ErrorKind::BadRequest, message).with_hint(hint))
 }
 
-/// The step that is meant, among those that are in doubt.
+/// Returns the requested step, which must be one of the steps in doubt.
 fn choose_step(progress: &RunProgress, wanted: Option<&str>) -> Result<String, Error> {
     let doubts: Vec<&str> = progress.unconfirmed_requests().map(|(step, _)| step).collect();
     let listed = || format!("Steps in doubt: `{}`.", doubts.join("`, `"));

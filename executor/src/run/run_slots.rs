@@ -11,10 +11,10 @@ use super::lock;
 /// then.
 const MAX_BATCH: usize = 64;
 
-/// All places of an executor.
+/// The slots for runs of an executor.
 #[derive(Debug)]
 pub(super) struct RunSlots {
-    /// A permit for each.
+    /// The permits, one for each slot.
     free: Arc<Semaphore>,
     most: u32,
     hint: Mutex<QueueHint>,
@@ -28,22 +28,22 @@ pub(super) struct RunSlots {
 /// turn too early, or waits until the next look-up.
 #[derive(Debug, Default)]
 struct QueueHint {
-    /// There may be some: whenever a place is given up, it may be the turn of one.
+    /// Set when some runs may wait: a released slot may then be for one of them.
     has_queued: bool,
-    /// Some of them may wait for nothing but a place, so they come before any that is started now.
+    /// Set when some of them may wait only for a slot. Such a run comes before any run that is started now.
     first: bool,
     /// The number of notifications about possible waiting runs.
     version: u64,
 }
 
-/// A place for a run. When it is given up, one that waits may have it.
+/// A slot for a run. After its release, a waiting run may get it.
 #[derive(Debug)]
 pub(super) struct RunSlot {
     permit: Option<OwnedSemaphorePermit>,
     slots: Arc<RunSlots>,
 }
 
-/// Places that runs are asked for.
+/// The slots for which waiting runs are looked up.
 #[derive(Debug)]
 pub(super) struct SlotBatch<'p> {
     permits: Vec<OwnedSemaphorePermit>,
@@ -64,8 +64,8 @@ impl RunSlots {
         })
     }
 
-    /// A place for a run that is started now; none when there is none, or when others that wait have
-    /// their turn before it. One that `can_wait` for its turn gets one later.
+    /// Acquires a slot for a run that is started now. Returns `None` when there is no free slot, or when
+    /// waiting runs come first. A run that `can_wait` for its turn gets a slot later.
     pub(super) async fn try_acquire(self: &Arc<Self>, can_wait: bool) -> Option<RunSlot> {
         if can_wait && self.lock_hint().first {
             return None;
@@ -99,13 +99,13 @@ impl RunSlots {
         self.wake.notify_one();
     }
 
-    /// Waits until there may be runs for places that are free, at most until `due`.
+    /// Waits until there may be runs for free slots, at most until `due`.
     pub(super) async fn wait_for_runs(&self, due: Instant) {
         // Whatever it is that ends it, it is time to look.
         let _ = tokio::time::timeout_at(due, self.wake.notified()).await;
     }
 
-    /// Waits until all places are free, and keeps them.
+    /// Waits until all slots are free, and never releases them again.
     pub(super) async fn acquire_all(&self) {
         if let Ok(all) = self.free.acquire_many(self.most).await {
             all.forget();
@@ -131,7 +131,7 @@ impl SlotBatch<'_> {
         self.permits.len()
     }
 
-    /// Places for the runs that came of it. `left` says whether any still wait.
+    /// Returns slots for the runs that were found. `left` is true when further runs still wait.
     pub(super) fn into_slots(mut self, runs: usize, left: bool) -> Vec<RunSlot> {
         let mut known = self.slots.lock_hint();
         // A later notification is newer.
@@ -195,7 +195,7 @@ mod tests {
         let two = gathered.into_slots(2, true);
         drop(three);
         assert!(places.try_acquire(true).await.is_none());
-        // One is asked for and none comes: those that are left wait for unknown.
+        // One is asked for and none comes: those that are left wait for something else.
         assert!(places.acquire_batch().await.into_slots(0, true).is_empty());
         let place = places.try_acquire(true).await.unwrap();
         is_stirred(&places);

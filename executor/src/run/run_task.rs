@@ -32,7 +32,7 @@ use crate::telemetry::RunTrace;
 
 /// The most claimed runs that are read and started at the same time.
 const MAX_CONCURRENT_STARTS: usize = 8;
-/// Old runs that are forgotten at a time, so that others need not wait for the database.
+/// The number of old runs that are deleted at a time, so that others do not have to wait for the database.
 const FORGET_BATCH: usize = 500;
 
 /// A run that is about to be driven.
@@ -48,7 +48,7 @@ pub(super) struct RunTask {
 }
 
 impl RunService {
-    /// Drives a run in a task of its own.
+    /// Drives a run in its own task.
     pub(super) fn spawn(self: &Arc<Self>, drive: RunTask, resumed: bool) {
         self.metrics.run_began(resumed);
         let mut tasks = lock(&self.tasks);
@@ -57,7 +57,7 @@ impl RunService {
         self.workers.spawn(&mut tasks, Arc::clone(self).drive_run(drive));
     }
 
-    /// Drives a run until it ends or must be left.
+    /// Drives a run until it ends or must be released.
     async fn drive_run(self: Arc<Self>, drive: RunTask) {
         let last_event = with_tenant(drive.principal.to_string(), self.walk_plan(&drive)).await;
         let RunTask { run, live, slot: place, .. } = drive;
@@ -66,7 +66,7 @@ impl RunService {
         drop(place);
     }
 
-    /// Records the last event of a run, if it has one, lets go of the run, and reports how it ended.
+    /// Records the last event of a run, if it has one, releases the run, and reports its outcome.
     async fn release_run(&self, run: Uuid, live: Arc<ActiveRun>, last_event: Option<EventKind>) {
         let mut rest = None;
         let needs_approval = last_event.as_ref().is_some_and(is_wait_for_approval);
@@ -101,8 +101,8 @@ impl RunService {
         }
     }
 
-    /// Takes a run out of those that are driven here. It may be another time that it is driven here
-    /// now, which stays.
+    /// Removes a run from those that are driven here. If the run has started again here since then, it
+    /// stays.
     fn remove_active(&self, run: Uuid, left: &Arc<ActiveRun>) {
         let mut live = lock(&self.active);
         if live.get(&run).is_some_and(|live| Arc::ptr_eq(live, left)) {
@@ -183,8 +183,8 @@ impl RunService {
         }
     }
 
-    /// Names the principal in the first event of a run that an older executor has started: its row
-    /// knows it.
+    /// Adds the principal to the first event of a run that an older executor started. It comes from the row
+    /// of the run.
     async fn name_principal(&self, events: &mut [RunEvent]) {
         if let Some(RunEvent { run, kind: EventKind::RunStarted(started), .. }) = events.first_mut()
             && started.principal.is_none()
@@ -194,7 +194,7 @@ impl RunService {
         }
     }
 
-    /// Keeps the leases of live runs, and obeys requests to cancel that came from elsewhere.
+    /// Renews the leases of live runs, and obeys cancellations that were requested elsewhere.
     pub(super) async fn renew_leases(self: Arc<Self>) {
         loop {
             tokio::time::sleep(self.config.limits.lease / 3).await;
@@ -204,7 +204,7 @@ impl RunService {
         }
     }
 
-    /// Prolongs the leases of live runs. Those that are another executor's by now stop here.
+    /// Renews the leases of live runs once. Stops those that belong to another executor now.
     async fn renew_once(&self) -> Result<(), Error> {
         let live: BTreeMap<Uuid, Arc<ActiveRun>> = lock(&self.active).clone();
         if live.is_empty() {
@@ -291,7 +291,7 @@ impl RunService {
         }
     }
 
-    /// Notes for metrics how many runs wait for a person.
+    /// Updates the metric for runs that wait for a person.
     pub(super) async fn count_waiting(&self) {
         match self.store.count_waiting().await {
             Ok(count) => self.metrics.set_waiting_runs(count),
@@ -323,7 +323,7 @@ impl RunService {
         }
     }
 
-    /// Drives a run that was given to this executor, unless too many did not survive it.
+    /// Drives a run that was assigned to this executor, unless too many executors crashed with it.
     async fn start_claimed(
         self: &Arc<Self>,
         ClaimedRun { run, epoch, takeovers }: ClaimedRun,
@@ -341,8 +341,8 @@ impl RunService {
         }
     }
 
-    /// Lets a run wait for a person that one executor after the other did not survive: driven again, it
-    /// would take this one along, and all that runs here with it.
+    /// Makes a run wait for a person after several executors have crashed with it. Otherwise, it could also
+    /// crash this executor, with all its runs.
     async fn suspend_crashing_run(
         &self,
         run: Uuid,
@@ -368,8 +368,7 @@ impl RunService {
         Ok(())
     }
 
-    /// Forgets runs that have been over, and values of sessions that have been there, for longer than
-    /// they are kept.
+    /// Deletes ended runs and values of sessions that are older than their time limits.
     pub(super) async fn delete_expired(&self) -> Result<(), Error> {
         let now = self.clock.now();
         let end = |keep: Option<Duration>| now.checked_sub(keep?).ok();
@@ -384,7 +383,7 @@ impl RunService {
         Ok(())
     }
 
-    /// Drives a run that was given to this executor.
+    /// Resumes a run that was assigned to this executor.
     async fn resume(
         self: &Arc<Self>,
         run: Uuid,
@@ -446,7 +445,7 @@ impl RunService {
         Ok(())
     }
 
-    /// The plan that a run was started with, from the documents that were stored with it.
+    /// Loads the plan that a run was started with, from the documents that were stored with it.
     pub(super) async fn load_plan(
         &self,
         start: &RunHeader,
@@ -489,7 +488,7 @@ impl RunService {
 }
 
 fn no_beginning(run: Uuid) -> Error {
-    Error::new(ErrorKind::Internal, format!("run {run} has no beginning"))
+    Error::new(ErrorKind::Internal, format!("the journal of run {run} has no first event"))
 }
 
 /// The error of a run that is not resumed automatically any more, with the steps it was at.

@@ -28,7 +28,7 @@ impl RunWatchers {
     }
 }
 
-/// A look at a run, for as long as it lasts.
+/// A watch on a run, until it is dropped.
 #[derive(Debug)]
 pub(super) struct RunWatch {
     watchers: Arc<RunWatchers>,
@@ -37,7 +37,8 @@ pub(super) struct RunWatch {
 }
 
 impl RunWatch {
-    /// The next time that there is more to be seen: from now on, also before it is awaited.
+    /// Waits for the next change of the run. Changes count from this call on, even before the future is
+    /// awaited.
     pub(super) fn changed(&self) -> Notified<'_> {
         self.notify.notified()
     }

@@ -39,9 +39,9 @@ pub(super) struct PlanBasis {
     pub(super) recalled: BTreeMap<String, StateScope>,
     /// The session, in the form that may be shown.
     pub(super) session: Option<String>,
-    /// The hosts that requests go to, and where connections are sent instead.
+    /// The hosts of requests, with the replacement address of connections.
     pub(super) hosts: BTreeMap<String, Option<String>>,
-    /// The credentials that requests go with.
+    /// The credentials that are sent with requests.
     pub(super) credentials: Vec<UsedCredential>,
     /// The guardians of its steps, in order.
     pub(super) guarding: Vec<GuardianInfo>,
@@ -53,19 +53,19 @@ pub(super) struct PlanBasis {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct PlanContents {
     capability: CapabilityRef,
-    /// All that it uses, in order of name and version.
+    /// All capabilities that it uses, in order of name and version.
     dependencies: Vec<CapabilityRef>,
     /// The content that each dependency resolves to.
     choices: ResolvedDependencies,
 }
 
-/// A credential that requests go with, without its value.
+/// A credential that is sent with requests, without its value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct UsedCredential {
     host: String,
     scheme: String,
     kind: String,
-    /// None for a client certificate.
+    /// The time at which it was set; `None` for a client certificate.
     set_at: Option<Timestamp>,
 }
 
@@ -117,7 +117,7 @@ impl PlanContents {
     }
 }
 
-/// The contents of each capability.
+/// Groups the contents of capabilities by name.
 fn group_by_name(pins: &[CapabilityRef]) -> BTreeMap<&CapabilityName, Vec<&CapabilityRef>> {
     let mut contents = BTreeMap::<_, Vec<_>>::new();
     pins.iter().for_each(|pin| contents.entry(&pin.name).or_default().push(pin));
@@ -133,7 +133,7 @@ fn digests(pins: &[&CapabilityRef]) -> String {
 }
 
 impl UsedCredential {
-    /// The credentials of a plan that lacks none.
+    /// Converts the credentials of a plan without missing ones.
     pub(super) fn from_planned(planned: Vec<PlannedCredential>) -> Vec<Self> {
         let used = planned.into_iter().filter(|credential| credential.stored);
         let used = used.map(|PlannedCredential { host, scheme, kind, set_at, .. }| Self {
@@ -147,10 +147,10 @@ impl UsedCredential {
 }
 
 impl PlanBasis {
-    /// The digest of all of it: SHA-256 of its canonical JSON (RFC 8785).
+    /// Returns the digest of the whole plan: SHA-256 of its canonical JSON (RFC 8785).
     ///
     /// # Errors
-    /// When an input is a number without a canonical form.
+    /// Fails when an input is a number without a canonical form.
     pub(super) fn digest(&self) -> Result<Digest, DigestError> {
         let Self { content, inputs, recalled, session, hosts, credentials, guarding, policies } =
             self;

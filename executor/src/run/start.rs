@@ -23,8 +23,9 @@ use crate::journal::sealed_values::SealedValues;
 use crate::journal::store::{CreateResult, LeaseEpoch, NewRun, TenantQuota};
 use crate::secrets::{RunSecrets, secret_placeholder};
 
-/// The key by which a run is found: no tenant meets runs of others by guessing what they have sent. A
-/// header has no line end, so no key of the owner's is one of these.
+/// Returns the key for finding a run. It contains the tenant, so that a tenant cannot find runs of others
+/// by guessing their keys. A header does not contain a line end, so the keys of the owner do not have this
+/// form.
 fn tenant_key(tenant: &Principal, key: String) -> String {
     if tenant.is_owner() { key } else { format!("{tenant}\n{key}") }
 }

@@ -24,7 +24,7 @@ pub(super) struct WorkerPool(Vec<Worker>);
 #[derive(Debug)]
 struct Worker {
     runtime: Handle,
-    /// Each run on this thread holds one more.
+    /// The counter of runs on this thread: each run holds a clone.
     runs: Arc<()>,
     /// The thread, until it is asked to end.
     thread: Mutex<Option<WorkerThread>>,
@@ -32,7 +32,7 @@ struct Worker {
 
 #[derive(Debug)]
 struct WorkerThread {
-    /// The thread ends when this goes.
+    /// The thread ends when this sender is dropped.
     alive: oneshot::Sender<Infallible>,
     handle: JoinHandle<()>,
 }
@@ -41,7 +41,7 @@ impl WorkerPool {
     /// Starts the threads.
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] when the system gives none.
+    /// Returns [`ErrorKind::Internal`] when the system cannot start them.
     pub(super) fn start() -> Result<Self, Error> {
         let count = thread::available_parallelism().map_or(1, usize::from);
         let drivers = (0..count).map(|_| Worker::start(thread::Builder::new()));
@@ -55,7 +55,7 @@ impl WorkerPool {
         })
     }
 
-    /// Drives a run on the thread that has the fewest.
+    /// Drives a run on the thread with the fewest runs.
     pub(super) fn spawn(
         &self,
         tasks: &mut JoinSet<()>,
@@ -71,7 +71,7 @@ impl WorkerPool {
         tasks.spawn_on(task, &driver.runtime);
     }
 
-    /// Ends the threads, and waits until all that was on them is gone: connections, too.
+    /// Ends the threads, and waits until everything on them has ended, including connections.
     pub(super) async fn shut_down(&self) {
         let threads = self.0.iter().filter_map(|driver| lock(&driver.thread).take());
         let stop = |WorkerThread { alive, handle }| {

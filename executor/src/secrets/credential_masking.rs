@@ -20,8 +20,8 @@ use super::{MIN_CHARS, RunSecrets, SecretIndex, build, text_encodings};
 use crate::error::{Error, ErrorKind};
 use crate::request::{RawResponse, decode_text};
 
-/// The most that the credentials of one run may come to, in all their spellings, in bytes. Tokens
-/// change during a long run.
+/// The maximum total size of the credentials of one run, in all their spellings, in bytes. Tokens change
+/// during a long run.
 const MAX_BYTES: usize = 512 << 10;
 /// The encode set for addresses: it keeps the unreserved characters of RFC 3986.
 pub(crate) const ADDRESS: &AsciiSet =
@@ -34,7 +34,7 @@ impl RunSecrets {
     /// Treats `text` as a credential from now on: it is never revealed, and is removed from responses.
     ///
     /// # Errors
-    /// [`ErrorKind::BudgetExceeded`] when there are more credentials than can be searched for.
+    /// Returns [`ErrorKind::BudgetExceeded`] when there are more credentials than can be searched for.
     pub(crate) fn learn_credential(&self, text: &str) -> Result<(), Error> {
         let mut known = self.write();
         let mut texts = encoded_forms(text);
@@ -53,7 +53,7 @@ impl RunSecrets {
         known.rebuild()
     }
 
-    /// An answer without credentials, in headers and body.
+    /// Removes credentials from the headers and body of a response.
     pub(crate) fn remove_credentials(&self, mut response: RawResponse) -> RawResponse {
         let known = self.read();
         let Some(finder) = &known.credential_finder else { return response };
@@ -102,8 +102,8 @@ impl SecretIndex {
     }
 }
 
-/// A text in the spellings that a service may answer it in. Percent-encoding and the escapes of
-/// JSON are read where it is looked for; base64 and hexadecimal digits are looked for as such.
+/// Returns a text in the spellings that a response may contain. The search itself decodes percent-encoding
+/// and the escapes of JSON; it searches for base64 and hexadecimal digits directly.
 fn encoded_forms(text: &str) -> BTreeSet<String> {
     let mut texts = BTreeSet::from([text.to_owned()]);
     // UTF-8 is often declared as another charset. Without one, a single invalid byte makes the text

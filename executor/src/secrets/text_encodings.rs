@@ -5,22 +5,22 @@ use aho_corasick::AhoCorasick;
 
 use super::MIN_CHARS;
 
-/// A text read in a certain spelling: its bytes, and where each of them is written.
+/// A decoded text: its bytes, and the position of each in the original text.
 type DecodedText = Vec<(u8, usize, usize)>;
 
-/// A way of writing characters as others.
+/// An encoding that writes characters as other characters.
 #[derive(Debug, Clone, Copy)]
 enum TextEncoding {
-    /// As in addresses and forms.
+    /// Percent-encoding, as in addresses and forms.
     Percent,
-    /// As in the strings of JSON.
+    /// Escapes, as in the strings of JSON.
     Escapes,
-    /// As in HTML and XML.
+    /// Entities, as in HTML and XML.
     Entities,
 }
 
 impl TextEncoding {
-    /// The characters without which a text reads as it is written.
+    /// Returns the marker characters. A text without them does not change when it is decoded.
     fn marker_chars(self) -> &'static [char] {
         match self {
             Self::Percent => &['%', '+'],
@@ -29,7 +29,7 @@ impl TextEncoding {
         }
     }
 
-    /// Gives each byte that `text` reads as, and where it is written.
+    /// Calls `give` with each byte of the decoded `text`, and its position in `text`.
     fn decode_text(self, text: &str, give: &mut impl FnMut(u8, usize, usize)) {
         match self {
             Self::Percent => read_percent(text, give),
@@ -59,8 +59,8 @@ const LAYERS: [&[TextEncoding]; 15] = [
     &[TextEncoding::Percent, TextEncoding::Escapes, TextEncoding::Escapes],
 ];
 
-/// The texts that a program makes of `text` when it reads its UTF-8 as Latin-1 or Windows-1252, once
-/// or twice; none where that changes nothing.
+/// Returns the texts that a program gets from `text` when it reads its UTF-8 as Latin-1 or Windows-1252,
+/// once or twice; an empty list when that changes nothing.
 pub(super) fn misread_forms(text: &str) -> Vec<String> {
     if text.is_ascii() {
         return Vec::new();
@@ -80,9 +80,8 @@ pub(super) fn misread_forms(text: &str) -> Vec<String> {
     all
 }
 
-/// `text` with everything that `finder` finds replaced, however it is spelt there: as it is,
-/// percent-encoded as in an address, with the escapes of JSON or with those of a page, one in
-/// another.
+/// Replaces everything that `finder` finds in `text`, in any spelling: unchanged, percent-encoded as in an
+/// address, with the escapes of JSON or of a page, and with one inside another.
 pub(super) fn replace_found(finder: &AhoCorasick, text: &str) -> String {
     let plain = |at: usize| (at, at + 1);
     let mut masked =
@@ -120,7 +119,7 @@ fn decode_bytes(text: &str, layers: &[TextEncoding]) -> Option<Vec<u8>> {
     decoded
 }
 
-/// The same, with the places.
+/// Decodes `text` in the same manner, with the position of each byte.
 fn decode_with_positions(text: &str, layers: &[TextEncoding]) -> Option<DecodedText> {
     let mut reading: Option<DecodedText> = None;
     for layer in layers {
@@ -180,7 +179,7 @@ fn replace_in(
     Some(replaced)
 }
 
-/// `%41` is `A`, and `+` a space.
+/// Decodes percent-encoding: `%41` is `A`, and `+` is a space.
 fn read_percent(text: &str, give: &mut impl FnMut(u8, usize, usize)) {
     let bytes = text.as_bytes();
     let digit = |at: usize| char::from(*bytes.get(at)?).to_digit(16);
@@ -222,9 +221,9 @@ fn read_marked(
     }
 }
 
-/// The character of an escape at the beginning of `text`, and how long it is: `\"` is `"`, `\n` a
-/// line feed and `\u0041` is `A`; two of these for characters beyond the first plane (RFC 8259,
-/// section 7).
+/// Returns the character of an escape at the beginning of `text`, and the length of the escape: `\"` is
+/// `"`, `\n` is a line feed and `\u0041` is `A`. Characters beyond the first plane have two of these (RFC
+/// 8259, section 7).
 fn read_escape(text: &str) -> Option<(char, usize)> {
     let short = |c| Some((c, 2));
     match text.as_bytes().get(1)? {
@@ -250,7 +249,7 @@ fn read_escape(text: &str) -> Option<(char, usize)> {
     }
 }
 
-/// The names that HTML has for the signs of ASCII; XML has five of them.
+/// The HTML names for ASCII characters that are not letters or digits; XML has five of them.
 const NAMES: [(&str, char); 33] = [
     ("amp", '&'),
     ("lt", '<'),
@@ -287,8 +286,8 @@ const NAMES: [(&str, char); 33] = [
     ("NewLine", '\n'),
 ];
 
-/// The character of an entity at the beginning of `text`, and how long it is: `&amp;` is `&`,
-/// `&#65;` and `&#x41;` are `A`.
+/// Returns the character of an entity at the beginning of `text`, and the length of the entity: `&amp;` is
+/// `&`, `&#65;` and `&#x41;` are `A`.
 fn read_entity(text: &str) -> Option<(char, usize)> {
     const LONGEST: usize = 12;
     let (name, _) = text.get(1..)?.split_at_checked(text.len().min(LONGEST) - 1)?;

@@ -12,14 +12,14 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(crate) struct AlarmReceiver(HttpReceiver);
 
-/// One alarm, as it is sent.
+/// One alarm as it is sent.
 pub(crate) type AlarmBody = Vec<u8>;
 
 impl AlarmReceiver {
-    /// The receiver of the configuration. Nothing is sent yet.
+    /// Creates the receiver from the configuration. Nothing is sent yet.
     ///
     /// # Errors
-    /// When its address or a header cannot be used, or no client can be made.
+    /// Fails when its address or a header cannot be used, or when a client cannot be created.
     pub(crate) fn new(export: &OtlpExport) -> Result<Self, Error> {
         HttpReceiver::new(export, "alarms", "application/json").map(Self)
     }
@@ -40,8 +40,8 @@ impl ExportSink for AlarmReceiver {
     }
 }
 
-/// The alarm about a run with these events; none unless it waits for a person. It has names, codes and
-/// times, and no values.
+/// Returns the alarm about a run with these events; `None` unless the run waits for a person. The alarm
+/// contains names, codes and times, but no values.
 pub(crate) fn alarm_of(events: &[RunEvent]) -> Option<AlarmBody> {
     let RunEvent { run, kind: EventKind::RunStarted(started), .. } = events.first()? else {
         return None;

@@ -8,9 +8,10 @@ use uuid::Uuid;
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
-/// The longest `tracestate` that is passed on; everybody has to pass on so much (section 3.3.1.5).
+/// The maximum length of a `tracestate` that is passed on, in bytes; every service has to pass on this much
+/// (section 3.3.1.5).
 const MAX_STATE: usize = 512;
-/// Of the flags, the one that says that the trace is recorded.
+/// The flag for a recorded trace.
 const SAMPLED: u8 = 1;
 
 /// The id of a trace: never zero.
@@ -54,32 +55,32 @@ impl RunTrace {
         }
     }
 
-    /// The span of the run itself.
+    /// Returns the span of the run itself.
     pub(crate) fn root(&self) -> SpanId {
         self.span("run")
     }
 
-    /// The span of a step or an iteration.
+    /// Returns the span of a step or an iteration.
     pub(crate) fn step(&self, path: &str) -> SpanId {
         self.span(&format!("step {path}"))
     }
 
-    /// The span of a request.
+    /// Returns the span of a request.
     pub(crate) fn attempt(&self, path: &str, attempt: u32) -> SpanId {
         self.span(&format!("attempt {attempt} {path}"))
     }
 
-    /// The span of the request that a redirect led to, by its number from 1.
+    /// Returns the span of the request after a redirect, by the number of the redirect from 1.
     pub(crate) fn redirect(&self, path: &str, attempt: u32, number: u32) -> SpanId {
         self.span(&format!("attempt {attempt}.{number} {path}"))
     }
 
-    /// The span in which a result is judged.
+    /// Returns the span in which a result is judged.
     pub(super) fn result(&self, path: &str) -> SpanId {
         self.span(&format!("result {path}"))
     }
 
-    /// The span of something that is no step of a run.
+    /// Returns the span of something that is not a step of a run.
     pub(super) fn standalone_span(&self, name: &str) -> SpanId {
         self.span(&format!("aside {name}"))
     }
@@ -99,8 +100,8 @@ impl RunTrace {
         headers
     }
 
-    /// A part of a hash over the run and the name (UUID version 5), which has a digit that is not
-    /// zero. The same at any time, and on any machine.
+    /// Returns a part of a hash over the run and the name (UUID version 5), which contains a digit that is
+    /// not zero. It is the same at any time, and on any machine.
     fn span(&self, name: &str) -> SpanId {
         let mut id = [0; 8];
         id.copy_from_slice(&Uuid::new_v5(&self.run, name.as_bytes()).as_bytes()[..8]);
@@ -143,7 +144,7 @@ fn parse_parent(text: &str) -> Option<(TraceId, SpanId, u8)> {
     (!is_nothing).then_some((TraceId(trace), SpanId(span), flags))
 }
 
-/// Exactly so many bytes, in small letters.
+/// Reads exactly `N` bytes in lower-case hexadecimal digits.
 fn read_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

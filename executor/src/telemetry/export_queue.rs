@@ -33,13 +33,13 @@ pub(super) trait ExportSink: Debug + Send + Sync + 'static {
     fn export(&self, batch: Vec<Self::Item>) -> impl Future<Output = Result<usize, String>> + Send;
 }
 
-/// The way to a taker.
+/// The queue of an export sink.
 #[derive(Debug)]
 pub(super) struct ExportQueue<T: ExportSink> {
-    /// None once it is closed.
+    /// The sender; `None` after the queue is closed.
     queue: Mutex<Option<UnboundedSender<Vec<T::Item>>>>,
     shared: Arc<QueueState>,
-    /// The one task that delivers, which has the taker. It ends with the queue.
+    /// The only task that delivers; it owns the sink. It ends with the queue.
     delivering: Mutex<JoinSet<()>>,
 }
 
@@ -54,7 +54,7 @@ struct QueueState {
 }
 
 impl<T: ExportSink> ExportQueue<T> {
-    /// A way to `taker`; what becomes of things is counted in `delivered`.
+    /// Creates a queue for `taker`; `delivered` counts the accepted and the dropped items.
     pub(super) fn new(taker: T, delivered: DeliveryCounters) -> Self {
         let shared = Arc::new(QueueState {
             items: T::ITEMS,
@@ -68,7 +68,7 @@ impl<T: ExportSink> ExportQueue<T> {
         Self { queue: Mutex::new(Some(queue)), shared, delivering: Mutex::new(delivering) }
     }
 
-    /// Takes things over, if there is room for them. Never waits.
+    /// Queues items, if there is room for them. Never waits.
     pub(super) fn enqueue(&self, items: Vec<T::Item>) {
         if items.is_empty() {
             return;
@@ -86,7 +86,8 @@ impl<T: ExportSink> ExportQueue<T> {
         }
     }
 
-    /// Delivers what waits, for so long at the most, takes nothing more, and lets go of the taker.
+    /// Closes the queue: delivers the waiting items for at most `time`, accepts no further items, and drops
+    /// the sink.
     pub(super) async fn close(&self, time: Duration) {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
         let mut delivering =

@@ -17,10 +17,10 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 3;
 /// The pause after the first attempt; the next is twice as long.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The most of an answer that is read.
+/// The maximum size of a response that is read, in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
 
-/// A receiver.
+/// An HTTP endpoint that receives exports.
 #[derive(Debug)]
 pub(super) struct HttpReceiver {
     http: reqwest::Client,
@@ -29,11 +29,12 @@ pub(super) struct HttpReceiver {
 }
 
 impl HttpReceiver {
-    /// The receiver of the configuration, which is called `what` and gets bodies of this type.
-    /// Nothing is sent yet.
+    /// Creates the receiver from the configuration. Errors call it `what`, and bodies have this content
+    /// type. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] when its address or a header cannot be used, or no client can be made.
+    /// Returns [`ErrorKind::Configuration`] when its address or a header cannot be used, or when a client
+    /// cannot be created.
     pub(super) fn new(
         export: &OtlpExport,
         what: &str,
@@ -66,10 +67,10 @@ impl HttpReceiver {
         Ok(Self { http, endpoint: export.endpoint.clone(), headers })
     }
 
-    /// Sends a body, and gives the answer to it.
+    /// Sends a body, and returns the response.
     ///
     /// # Errors
-    /// Why the receiver did not take it.
+    /// Returns the reason why the receiver did not accept it.
     pub(super) async fn send(&self, body: Vec<u8>) -> Result<Vec<u8>, String> {
         let body = Bytes::from(body);
         let mut attempt = 1;

@@ -41,7 +41,7 @@ pub(crate) struct OcsfProduct {
     pub(crate) service: String,
 }
 
-/// An event as one line of JSON.
+/// Returns an event as one line of JSON.
 pub(crate) fn line(event: &OcsfEvent) -> Option<JsonLine> {
     // Nothing in it cannot be written.
     serde_json::to_string(event).ok().map(JsonLine::from)
@@ -135,7 +135,7 @@ struct EventCollector<'e> {
     events: Vec<OcsfEvent>,
 }
 
-/// A step, as far as it is a tool's.
+/// A step, with the data of its tool.
 struct ToolStep<'e> {
     began: Timestamp,
     /// True when it sends requests itself.
@@ -259,7 +259,7 @@ impl<'e> EventCollector<'e> {
         }
     }
 
-    /// A step ended.
+    /// Records the end of a step.
     fn end(
         &mut self,
         step: &'e str,

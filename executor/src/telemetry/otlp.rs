@@ -16,9 +16,9 @@ use prost::Message as _;
 use super::span::{AttributeValue, Attributes, SpanEvent, SpanKind};
 use super::spans::ExportedTrace;
 
-/// Of the flags of a span: it is known whether its parent is elsewhere.
+/// The flag of a span that states whether its parent is remote.
 const KNOWS_REMOTE: u32 = 0x100;
-/// Its parent is elsewhere.
+/// The flag of a span with a remote parent.
 const IS_REMOTE: u32 = 0x200;
 
 /// The semantic conventions that the attributes follow.
@@ -54,7 +54,7 @@ pub(super) fn ready_spans(trace: ExportedTrace) -> Vec<ReadySpan> {
     spans.into_iter().map(ready).collect()
 }
 
-/// The body of one export.
+/// Returns the body of one export.
 pub(super) fn encode(service: &str, spans: Vec<ReadySpan>) -> Vec<u8> {
     let text = |text: &str| AttributeValue::Text(text.to_owned());
     let version = text(env!("CARGO_PKG_VERSION"));
@@ -122,7 +122,7 @@ fn any(value: AttributeValue) -> AnyValue {
     }
 }
 
-/// Nanoseconds since 1970; zero before.
+/// Returns the nanoseconds since 1970; zero for earlier times.
 fn nanoseconds(time: Timestamp) -> u64 {
     u64::try_from(time.as_nanosecond()).unwrap_or(0)
 }

@@ -14,10 +14,10 @@ pub(super) struct SpanReceiver {
 }
 
 impl SpanReceiver {
-    /// The receiver of the configuration. Nothing is sent yet.
+    /// Creates the receiver from the configuration. Nothing is sent yet.
     ///
     /// # Errors
-    /// When its address or a header cannot be used, or no client can be made.
+    /// Fails when its address or a header cannot be used, or when a client cannot be created.
     pub(super) fn new(export: &OtlpExport, service: &str) -> Result<Self, Error> {
         let receiver = HttpReceiver::new(export, "traces", "application/x-protobuf")?;
         Ok(Self { receiver, service: service.to_owned() })

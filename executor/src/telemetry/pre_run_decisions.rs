@@ -9,9 +9,9 @@ use uuid::Uuid;
 /// The decisions about one of these subjects.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StandaloneDecision<'a> {
-    /// The principal that asks for it.
+    /// The principal that requested it.
     pub(crate) principal: &'a Principal,
-    /// The run that it may become, or else an id of its own.
+    /// The run that may result from it, or else its own id.
     pub(crate) id: Uuid,
     /// The subject of the decisions.
     pub(crate) subject: DecisionSubject<'a>,
@@ -19,11 +19,11 @@ pub(crate) struct StandaloneDecision<'a> {
     pub(crate) decisions: &'a [DecisionRecord],
     /// True when the subject was rejected.
     pub(crate) is_rejected: bool,
-    /// The session, as the guardian sees it.
+    /// The session as the guardian sees it.
     pub(crate) session: &'a str,
     /// The capability that is to run.
     pub(crate) capability: Option<&'a CapabilityRef>,
-    /// The trace that its caller is in.
+    /// The trace of its caller.
     pub(crate) caller: Option<&'a TraceContext>,
     /// The time of the decision.
     pub(crate) at: Timestamp,
@@ -34,7 +34,7 @@ pub(crate) struct StandaloneDecision<'a> {
 pub(crate) enum DecisionSubject<'a> {
     /// An event that starts a run.
     Event(&'a TriggerEvent),
-    /// So many values that are remembered, before a run uses them.
+    /// A number of remembered values, before a run uses them.
     Recalled(usize),
     /// A value that a caller wants to have remembered.
     Remembered,
@@ -43,7 +43,7 @@ pub(crate) enum DecisionSubject<'a> {
 }
 
 impl DecisionSubject<'_> {
-    /// The method by which a guardian is asked (AOS).
+    /// Returns the method of AOS for the question to a guardian.
     pub(super) fn method(self) -> &'static str {
         match self {
             Self::Event(_) => "steps/agentTrigger",
@@ -54,7 +54,7 @@ impl DecisionSubject<'_> {
     }
 }
 
-/// The method by which a guardian was asked during a run (AOS).
+/// Returns the method of AOS for a question to a guardian during a run.
 pub(super) fn method_in_run(phase: GuardianPhase) -> &'static str {
     match phase {
         GuardianPhase::Request => "steps/toolCallRequest",

@@ -112,7 +112,7 @@ impl TelemetrySinks {
         }
     }
 
-    /// Hands over what waits, for so long at the most, and takes nothing more.
+    /// Delivers the waiting items for at most `time`, and accepts no further items.
     pub(crate) async fn close(&self, time: Duration) {
         let spans = async {
             if let Some(queue) = &self.spans {

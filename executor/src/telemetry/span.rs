@@ -8,16 +8,16 @@ use url::Url;
 use super::context::SpanId;
 use a2s::to_single_line;
 
-/// The most span events of one span; OpenTelemetry's own default.
+/// The maximum number of span events in one span; the default of OpenTelemetry.
 const MAX_EVENTS: usize = 128;
-/// The most characters of a text in an attribute.
+/// The maximum number of characters of a text in an attribute.
 const MAX_TEXT: usize = 1_024;
 
 /// The methods of HTTP that the semantic conventions know (RFC 9110, and PATCH of RFC 5789).
 const KNOWN_METHODS: [&str; 9] =
     ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
 
-/// A piece of work, with its beginning and its end.
+/// A piece of work, with its start and end.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Span {
     pub(super) id: SpanId,
@@ -25,17 +25,17 @@ pub(super) struct Span {
     pub(super) name: String,
     pub(super) kind: SpanKind,
     pub(super) start: Timestamp,
-    /// None while it has not ended.
+    /// The end; `None` while the work has not ended.
     pub(super) end: Option<Timestamp>,
     pub(super) attributes: Attributes,
     pub(super) events: Vec<SpanEvent>,
     /// The number of events beyond the maximum.
     pub(super) dropped_events: u32,
-    /// The code of what went wrong.
+    /// The code of the error.
     pub(super) error: Option<String>,
 }
 
-/// A moment in a span.
+/// An event at one moment of a span.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SpanEvent {
     pub(super) at: Timestamp,
@@ -46,7 +46,7 @@ pub(super) struct SpanEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpanKind {
     Internal,
-    /// Done for a caller elsewhere.
+    /// Work for a remote caller.
     Server,
     /// A request to a remote service.
     Client,
@@ -87,7 +87,7 @@ impl Span {
         }
     }
 
-    /// Names the principal that it belongs to.
+    /// Sets the principal that the span belongs to.
     pub(super) fn set_principal(&mut self, principal: &Principal) {
         self.set_attribute("enduser.id", text(principal.user_id()));
         if let Some(token) = principal.caller_id() {
@@ -101,7 +101,8 @@ impl Span {
         self.set_attribute("a2s.capability.digest", text(&capability.checksum));
     }
 
-    /// It is a request (HTTP semantic conventions). The address goes without what its query says.
+    /// Marks the span as a request (HTTP semantic conventions). The address does not contain the values of
+    /// its query.
     pub(super) fn set_request(
         &mut self,
         attempt: u32,
@@ -151,7 +152,7 @@ impl Span {
         self.error = Some(code);
     }
 
-    /// Ends it, once; not before it began, even if the clock went back.
+    /// Ends the span, once. The end is not before the start, even if the clock went back.
     pub(super) fn finish(&mut self, at: Timestamp) {
         self.end.get_or_insert_with(|| at.max(self.start));
     }

@@ -39,12 +39,12 @@ pub(crate) use standalone_span::standalone_trace;
 
 /// The operation of a task step (`GenAI` semantic conventions).
 const EXECUTE_TOOL: &str = "execute_tool";
-/// The span of the guardian's look at a result.
+/// The span for the judgment of a guardian about a result.
 const TOOL_RESULT: &str = "acs.tool.result";
 /// The name in place of a guardian when there is none.
 const OFF: &str = "off";
 
-/// A run as a system that traces sees it.
+/// A run in the form of a tracing system.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExportedTrace {
     pub(super) context: RunTrace,
@@ -112,17 +112,17 @@ impl ExportedTrace {
 
 struct TraceBuilder<'e> {
     context: RunTrace,
-    /// The run first.
+    /// The spans, beginning with the span of the run.
     spans: Vec<Span>,
     steps: StepTracker<'e, OpenStep>,
 }
 
-/// A step: where its spans are among all.
+/// A step, with the indexes of its spans.
 struct OpenStep {
     span: usize,
     /// The last request that was sent: its attempt, and the number of its redirect.
     sent: (u32, u32),
-    /// The last of them, while it has no answer.
+    /// The index of the last request, while it has no response.
     attempt: Option<usize>,
     result: Option<usize>,
     /// The time of the last response.
@@ -325,7 +325,7 @@ impl<'e> TraceBuilder<'e> {
         }
     }
 
-    /// The span of a step that began.
+    /// Begins the span of a step.
     fn begin(&mut self, path: &'e str, kind: &str, uses: Option<&'e CapabilityRef>, at: Timestamp) {
         if self.steps.contains(path) {
             return;
@@ -367,7 +367,7 @@ impl<'e> TraceBuilder<'e> {
         self.steps.begin(path, uses, open);
     }
 
-    /// The span in which the result of a step is judged; it begins with the answer.
+    /// Returns the span in which the result of a step is judged; it begins with the response.
     fn result(&mut self, path: &'e str, at: Timestamp) -> &mut Span {
         let Some(open) = self.steps.get(path) else { return &mut self.spans[0] };
         let index = open.result.unwrap_or_else(|| {
@@ -387,7 +387,7 @@ impl<'e> TraceBuilder<'e> {
         &mut self.spans[index]
     }
 
-    /// A step ended, and with it all that belongs to it.
+    /// Ends a step, with everything that belongs to it.
     fn end(&mut self, path: &str, at: Timestamp, error: Option<&RunError>, took: Option<u64>) {
         let code = error.map(|error| error.code.as_str());
         self.end_unanswered(path, at, code.unwrap_or("_OTHER"));
@@ -410,7 +410,7 @@ impl<'e> TraceBuilder<'e> {
         span.finish(at);
     }
 
-    /// The last request of a step had no answer.
+    /// Ends the last request of a step, if it had no response.
     fn end_unanswered(&mut self, path: &str, at: Timestamp, why: &str) {
         let attempt = self.steps.get_mut(path).and_then(|open| open.attempt.take());
         if let Some(attempt) = attempt {
@@ -434,7 +434,7 @@ impl<'e> TraceBuilder<'e> {
     }
 }
 
-/// A decision as a span event.
+/// Converts a decision to the attributes of a span event.
 fn decision_attributes(decision: &DecisionRecord) -> Attributes {
     let mut attributes = vec![
         ("acs.decision", text(&decision.decision)),
@@ -471,7 +471,7 @@ fn guardian_attributes(guarding: &[GuardianInfo]) -> Attributes {
     ]
 }
 
-/// The Agent Control Standard's word for how a tool's call ended.
+/// Returns the end of a tool's call in the terms of the Agent Control Standard.
 fn exit_status(code: Option<&str>) -> &'static str {
     let Some(code) = code else { return "success" };
     match ErrorKind::from_code(code) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use a2s::api::{CapabilityRef, parent_path};
 
-/// Steps by path, each with what its account keeps of it.
+/// The begun steps by path, each with further state.
 pub(super) struct StepTracker<'e, T> {
     /// The capability that runs.
     root: &'e CapabilityRef,
@@ -19,7 +19,7 @@ pub(super) struct TrackedStep<'e, T> {
 }
 
 impl<'e, T> StepTracker<'e, T> {
-    /// None of a run of `root`.
+    /// Creates a tracker without steps, for a run of `root`.
     pub(super) fn new(root: &'e CapabilityRef) -> Self {
         Self { root, begun: BTreeMap::new() }
     }
@@ -34,7 +34,7 @@ impl<'e, T> StepTracker<'e, T> {
         self.begun.contains_key(path)
     }
 
-    /// A step began, which uses a capability or does not.
+    /// Adds a step that began, with the capability that it uses, if any.
     pub(super) fn begin(&mut self, path: &'e str, uses: Option<&'e CapabilityRef>, kept: T) {
         let below = uses.unwrap_or_else(|| self.document_of(path));
         self.begun.insert(path, TrackedStep { document: below, state: kept });
@@ -45,7 +45,7 @@ impl<'e, T> StepTracker<'e, T> {
         self.find_parent(path).map_or(self.root, |(_, step)| step.document)
     }
 
-    /// The nearest step around a path that has begun.
+    /// Returns the innermost begun step that encloses a path.
     pub(super) fn find_parent(&self, path: &str) -> Option<(&'e str, &TrackedStep<'e, T>)> {
         let mut outwards = std::iter::successors(parent_path(path), |path| parent_path(path));
         let (path, step) = outwards.find_map(|path| self.begun.get_key_value(path))?;
@@ -60,7 +60,7 @@ impl<'e, T> StepTracker<'e, T> {
         self.begun.get_mut(path).map(|step| &mut step.state)
     }
 
-    /// All of them, in order of path.
+    /// Returns all steps, in order of path.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'e str, &T)> {
         self.begun.iter().map(|(path, step)| (*path, &step.state))
     }

@@ -63,7 +63,7 @@ async fn a_run_that_waits_is_counted_and_somebody_is_alarmed() {
     let app = open(&world).await;
     assert!(world.metrics().contains("\nruns_waiting 0\n"), "{}", world.metrics());
     let (_app, id) = wait_for_a_person(&world, app).await;
-    // It is repeated, as it was refused at first.
+    // It is sent again, as it was refused at first.
     while siren.heard.lock().unwrap().len() < 2 {
         siren.changed.notified().await;
     }

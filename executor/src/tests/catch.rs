@@ -101,7 +101,7 @@ async fn a_catch_is_told_what_happened_and_its_outputs_stay() {
         output["all"],
         json!({
             "code": "A2S357",
-            "message": "the service answered with status 404: {\"error\":\"no luck\"}",
+            "message": "the service responded with status 404: {\"error\":\"no luck\"}",
             "step": "block/bad",
             "status": 404,
         })

@@ -225,11 +225,11 @@ async fn missing_credential_refuses_the_run_before_sending() {
     assert_eq!((status, code.as_str()), (422, "A2S380"));
     assert_eq!(
         problem.detail,
-        "step `Wants.second`: there is no credential `my key` for api.example"
+        "step `Wants.second`: the credential `my key` for api.example is missing"
     );
     assert_eq!(
         problem.hint.unwrap(),
-        "Store it: `a2s secrets set api.example 'my key' --kind bearer`."
+        "Store the credential: `a2s secrets set api.example 'my key' --kind bearer`."
     );
     assert!(bouncer.heard().is_empty() && world.guardian.asked().is_empty());
     let plan = async || {
@@ -241,7 +241,7 @@ async fn missing_credential_refuses_the_run_before_sending() {
         planned,
         json!({
             "host": "api.example", "scheme": "my key", "kind": "bearer", "steps": ["Wants.second"],
-            "stored": false, "hint": "Store it: `a2s secrets set api.example 'my key' --kind bearer`.",
+            "stored": false, "hint": "Store the credential: `a2s secrets set api.example 'my key' --kind bearer`.",
         })
     );
     // One for another host, or of another kind, does not do.
@@ -373,7 +373,7 @@ async fn document_cannot_redirect_a_client_secret() {
     let app = world.open().await;
     set(&app, "api.example", "flow", client()).await;
     for (name, says) in
-        [("Hostile", "not stored for that host"), ("Careless", "`domains` do not name")]
+        [("Hostile", "not stored for that host"), ("Careless", "`domains` do not list")]
     {
         let ended = run(&app, name, json!({})).await;
         let error = ended.error.unwrap();
@@ -446,8 +446,16 @@ async fn authorization_error_is_reported_without_secrets() {
     let mut refreshing = client();
     refreshing["refresh_token"] = json!("r canary");
     for (name, credential, status, said, says, options, advice) in [
-        ("Get", client(), 401, "invalid_client", " and `invalid_client`", "", "Store it anew"),
-        ("Get", client(), 401, "s canary", "", "", "Store it anew"),
+        (
+            "Get",
+            client(),
+            401,
+            "invalid_client",
+            " and `invalid_client`",
+            "",
+            "Store the credential again",
+        ),
+        ("Get", client(), 401, "s canary", "", "", "Store the credential again"),
         (
             "Renew",
             refreshing,
@@ -468,7 +476,7 @@ async fn authorization_error_is_reported_without_secrets() {
         let error = ended.error.unwrap();
         assert_eq!((error.code.as_str(), error.next), ("A2S382", Some(NextAction::AskOperator)));
         let message = format!(
-            "login.example refused the credential `flow` of api.example, with the status {status}{says}"
+            "login.example rejected the credential `flow` of api.example with the status {status}{says}"
         );
         assert_eq!(error.message, message);
         let command = "a2s secrets set api.example flow --kind oauth2 --client-id ID --token-host login.example";
@@ -499,7 +507,7 @@ async fn each_token_that_is_asked_for_is_an_event() {
 #[tokio::test]
 async fn an_authorization_server_that_is_busy_or_away_is_asked_again() {
     let (mut world, bouncer) = world().await;
-    // What may be sent once alone has not been sent when the request has no token for it.
+    // What may be sent once alone has not been sent when there is no token for it.
     publish_flow(&world, "Post", flow_step("post", "POST /a", "https://login.example/token"));
     let away = json!({"domains": ["api.example", "away.example"], "execution": sequence(json!([
         flow_step("post", "POST /a", "https://away.example/token"),
@@ -647,7 +655,7 @@ async fn key_is_sent_only_at_its_stored_location() {
     let app = world.open().await;
     let (_, _, problem) = start(&app, "Public").await;
     let command = "a2s secrets set api.example k --kind api-key --in query:status";
-    assert_eq!(problem.hint.unwrap(), format!("Store it: `{command}`."));
+    assert_eq!(problem.hint.unwrap(), format!("Store the credential: `{command}`."));
     let key = json!({"kind": "api_key", "value": "canary", "place": "header:X-Key"});
     set(&app, "api.example", "k", key).await;
     assert_succeeded(&run(&app, "Good", json!({})).await);
@@ -676,7 +684,7 @@ async fn two_keys_do_not_share_a_place() {
     for name in ["TwoQ", "TwoC", "TwoH"] {
         let error = run(&app, name, json!({})).await.error.unwrap();
         assert_eq!(error.code, "A2S381");
-        assert!(error.message.contains("two credentials want the"), "{}", error.message);
+        assert!(error.message.contains("two credentials use the"), "{}", error.message);
     }
     assert!(bouncer.heard().is_empty(), "{:?}", bouncer.heard());
 }

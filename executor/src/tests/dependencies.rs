@@ -121,7 +121,7 @@ async fn one_of_several_is_named() {
     events(&app, id).await;
     let (status, code, problem) = resume(&app, id, json!({"decision": "skip"})).await.problem();
     assert_eq!((status, code.as_str()), (400, "A2S300"));
-    assert_eq!(problem.hint.as_deref(), Some("in doubt: `pay[0]`, `pay[1]`"));
+    assert_eq!(problem.hint.as_deref(), Some("Steps in doubt: `pay[0]`, `pay[1]`."));
     resume(&app, id, json!({"step": "pay[1]", "decision": "set", "outputs": {"paid": "B"}}))
         .await
         .run();
@@ -145,8 +145,11 @@ async fn a_decision_that_does_not_fit_changes_nothing() {
     let (app, id) = in_doubt(&world).await;
     let before = events(&app, id).await.len();
     for (decision, says) in [
-        (json!({"decision": "set"}), "`outputs` go with the decision `set`"),
-        (json!({"decision": "skip", "outputs": {"paid": 1}}), "`outputs` go with"),
+        (json!({"decision": "set"}), "`set` requires `outputs`"),
+        (
+            json!({"decision": "skip", "outputs": {"paid": 1}}),
+            "`outputs` require the decision `set`",
+        ),
         (json!({"decision": "set", "outputs": {"sum": 1}}), "`pay` does not set `sum`"),
         (json!({"step": "say", "decision": "repeat"}), "`say` is not in doubt"),
         (json!({"step": "pay/x", "decision": "repeat"}), "`pay/x` is not in doubt"),

@@ -38,7 +38,7 @@ fn assert_overdue(run: &Run, expression: &str) {
     let error = run.error.as_ref().expect("an expression takes too long");
     assert_eq!((error.code.as_str(), error.step.as_deref()), ("A2S334", Some("ask")));
     assert!(error.message.contains(expression), "{}", error.message);
-    assert!(error.message.contains("step `ask` takes more than 0ns"), "{}", error.message);
+    assert!(error.message.contains("step `ask` takes longer than 0ns"), "{}", error.message);
     assert!(error.hint.contains("evaluation-timeout"), "{}", error.hint);
 }
 

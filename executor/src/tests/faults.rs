@@ -208,7 +208,7 @@ async fn one_run_too_many_is_refused() {
     assert_eq!(answer.headers["retry-after"], "5");
     let (status, code, problem) = answer.problem();
     assert_eq!((status, code.as_str()), (429, "A2S306"));
-    let message = "there is no room for another run of `owner`, and none of them may wait";
+    let message = "`owner` has no free slot for another run, and its runs must not wait";
     assert_eq!(problem.detail, message);
 }
 

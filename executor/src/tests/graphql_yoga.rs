@@ -83,7 +83,7 @@ async fn errors_are_told_with_path_and_code() {
     let Some(library) = Library::open().await else { return };
     let denied = library.ask("Secret", json!({"query": "{ secret }"}), json!({}), json!({})).await;
     let expected =
-        "the GraphQL service answered with errors: not for you (at secret, code FORBIDDEN)";
+        "the GraphQL service responded with errors: not for you (at secret, code FORBIDDEN)";
     assert_eq!(message(&denied), ("A2S359", expected));
 
     // Without the schema, the service finds out by itself: 400 with a GraphQL answer.
@@ -98,7 +98,7 @@ async fn partial_data_fails_unless_the_task_takes_it() {
     let Some(library) = Library::open().await else { return };
     let query = "{ books { id review } }";
     let failed = library.ask("Strict", json!({"query": query}), json!({}), json!({})).await;
-    let expected = "the GraphQL service answered with partial data and errors: \
+    let expected = "the GraphQL service responded with partial data and errors: \
                     no review was written (at books.1.review)";
     assert_eq!(message(&failed), ("A2S359", expected));
 
@@ -119,7 +119,7 @@ async fn variables_that_the_service_would_refuse_are_not_sent() {
     let refused = library.ask("Refused", task.clone(), variables, json!({"genre": "CRIME"})).await;
     let (code, told) = message(&refused);
     assert_eq!(code, "A2S328");
-    assert!(told.contains("`.genre` is none of [\"NOVEL\",\"POEM\"]"), "{told}");
+    assert!(told.contains("`.genre` is not one of [\"NOVEL\",\"POEM\"]"), "{told}");
     assert_eq!(refused.steps[0].attempts, 0);
 }
 

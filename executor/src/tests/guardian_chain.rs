@@ -67,7 +67,7 @@ fn modify(modified: Value) -> Value {
     json!({"decision": "modify", "message": "softer", "modifiedRequest": modified})
 }
 
-/// Puts `add` behind what is said to the service, or behind its current content answered.
+/// Puts `add` behind what is said to the service, or behind what it has answered.
 fn append(method: &'static str, add: &'static str) -> impl Fn(&Value) -> Value + Send + 'static {
     move |question| {
         if question["method"] != method {
@@ -425,16 +425,16 @@ async fn unusable_guardians_are_refused_at_start() {
     let no_time = GuardianConfig { timeout: std::time::Duration::ZERO, ..named("a") };
     let nine = (0..9).map(|n| named(&n.to_string())).collect();
     for (guardians, words) in [
-        (vec![], "no guardian is named"),
-        (nine, "there are 9 guardians; at most are 8"),
-        (vec![named("a"), named("b"), named("a")], "two guardians are called `a`"),
-        (vec![named("")], "a name has 1 to 100 characters"),
+        (vec![], "neither names a guardian nor turns the guardian off"),
+        (nine, "the configuration has 9 guardians; at most 8 are allowed"),
+        (vec![named("a"), named("b"), named("a")], "two guardians have the name `a`"),
+        (vec![named("")], "a name must have 1 to 100 characters"),
         (vec![named("a\nb")], "no control characters"),
-        (vec![no_time], "it needs some time"),
-        (vec![identity("http://a.example/")], "an address that begins with https"),
-        (vec![authorities("http://a.example/")], "an address that begins with https"),
+        (vec![no_time], "its timeout must be greater than zero"),
+        (vec![identity("http://a.example/")], "an address that starts with https"),
+        (vec![authorities("http://a.example/")], "an address that starts with https"),
         (vec![identity("https://a.example/")], "/nowhere/at-all.pem: No such file"),
-        (vec![authorities("https://a.example/")], "are not certificates as PEM"),
+        (vec![authorities("https://a.example/")], "must be certificates as PEM"),
     ] {
         let mut config = world.config.clone();
         config.guardian = GuardianSettings::Chain(guardians);

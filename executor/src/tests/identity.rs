@@ -186,7 +186,10 @@ async fn a_plan_is_run_by_its_principal_or_an_administrator() {
         assert!(plan(BOB).await["token"].is_string());
     }
     let refused = plan(BOB).await;
-    assert!(refused["no_token_reason"].as_str().unwrap().contains("2 of one caller"), "{refused}");
+    assert!(
+        refused["no_token_reason"].as_str().unwrap().contains("2 plans for one caller"),
+        "{refused}"
+    );
     assert!(plan(ALICE).await["token"].is_string());
 }
 
@@ -408,7 +411,7 @@ async fn a_run_is_listed_for_its_principal() {
     }
 }
 
-/// Brings the tables of the remembered value back to how an older executor has left them.
+/// Brings the tables of what is remembered back to how an older executor has left them.
 async fn downgrade(world: &World) {
     let mut behind = Behind::to(&world.config.database).await;
     let version = match &behind {

@@ -117,8 +117,8 @@ async fn a_capability_step_is_held_to_the_parameters_of_what_it_uses() {
     let given = run(&app, "Outer", json!({"where": "Rome", "unit": "kelvin"})).await;
     assert_eq!(given.output, Some(json!({"sent": {"c": "Rome", "u": "kelvin"}})));
     for (inputs, word) in [
-        (json!({"where": 7}), "`city` takes a string"),
-        (json!({"where": "Rome", "unit": "feet"}), "`unit` takes one of"),
+        (json!({"where": 7}), "`city` accepts a string"),
+        (json!({"where": "Rome", "unit": "feet"}), "`unit` accepts only"),
     ] {
         let run = run(&app, "Outer", inputs).await;
         assert_eq!(run.status, RunStatus::Failed);

@@ -1,4 +1,4 @@
-//! What a guardian's word does to the remembered value.
+//! What a guardian's word does to what is remembered.
 
 use a2s::api::{DecisionRecord, EventKind, RunStatus};
 use axum::http::{Method, StatusCode};
@@ -38,7 +38,7 @@ async fn remembered(app: &App) -> Value {
     call(app, Method::GET, "/v1/state", &[], Value::Null).await.body["entries"][0]["value"].clone()
 }
 
-/// What comes of a run that needs the remembered value: its result, and what its journal has of the
+/// What comes of a run that needs what is remembered: its result, and what its journal has of the
 /// guardian.
 async fn run(app: &App) -> Result<(Value, Option<DecisionRecord>), (u16, String, String)> {
     let body = json!({"name": "Echo", "session": "mine", "wait": true});

@@ -217,7 +217,7 @@ async fn executors_of_one_database_have_one_key() {
     world.config.secret_key = key(2);
     let refused = world.try_open().await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Configuration);
-    assert!(refused.message.contains("seal with the key"), "{}", refused.message);
+    assert!(refused.message.contains("use the key"), "{}", refused.message);
     drop(one);
 }
 

@@ -58,7 +58,7 @@ async fn a_header_that_is_not_there_fails_the_step() {
     let run = run(&app, "Map", json!({})).await;
     let error = run.error.unwrap();
     assert_eq!((error.code.as_str(), error.status), ("A2S332", Some(200)));
-    assert_eq!(error.message, "output `id`: the answer has no header `X-Request-Id`");
+    assert_eq!(error.message, "output `id`: the response has no header `X-Request-Id`");
 }
 
 #[tokio::test]

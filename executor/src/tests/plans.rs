@@ -56,7 +56,7 @@ async fn differences(app: &App, token: &str) -> String {
     let (status, code, problem) = run_plan(app, token, &[]).await.problem();
     assert_eq!((status, code.as_str()), (409, "A2S378"), "{problem}");
     assert!(problem.hint.unwrap().contains("a2s run NAME --dry-run"));
-    let told = problem.detail.strip_prefix("not everything is as the plan showed it: ");
+    let told = problem.detail.strip_prefix("the run would differ from the plan: ");
     told.unwrap().to_owned()
 }
 
@@ -133,7 +133,7 @@ async fn same_idempotency_key_returns_the_same_run() {
     world.service.idle().await;
     let app = world.open().await;
     assert_eq!(run_plan(&app, &first, &key).await.run().id, *ids.first().unwrap());
-    // Without the key, or with another plan under it, it changes the id or the method of the request.
+    // Without the key, or with another plan under it, it is another request.
     assert_eq!(run_plan(&app, &first, &[]).await.problem().1, "A2S375");
     let second = token(&app, echo()).await;
     assert_eq!(run_plan(&app, &second, &key).await.problem().1, "A2S303");
@@ -181,9 +181,9 @@ async fn published_or_yanked_version_is_a_plan_difference() {
     let exact =
         token(&app, json!({"name": "Echo", "version": "1.2.0", "inputs": {"city": "x"}})).await;
     publish(&world, "1.3.0");
-    assert_eq!(differences(&app, &ranged).await, "`Echo` is version 1.3.0 now, and was 1.2.0");
+    assert_eq!(differences(&app, &ranged).await, "`Echo` is now version 1.3.0, and was 1.2.0");
     // A refusal uses nothing up, and changes nothing.
-    assert_eq!(differences(&app, &ranged).await, "`Echo` is version 1.3.0 now, and was 1.2.0");
+    assert_eq!(differences(&app, &ranged).await, "`Echo` is now version 1.3.0, and was 1.2.0");
     assert_eq!(run_plan(&app, &exact, &[]).await.run().version.to_string(), "1.2.0");
 
     let newest = token(&app, echo()).await;
@@ -198,7 +198,7 @@ async fn published_or_yanked_version_is_a_plan_difference() {
     let withdrawn = token(&app, old).await;
     world.registry.tamper("Echo", |published| published.yanked = true);
     let told = differences(&app, &withdrawn).await;
-    assert!(told.contains("no live version in `~1.2`"), "{told}");
+    assert!(told.contains("no live version that matches `~1.2`"), "{told}");
     assert!(world.service.count("POST /say") == 2);
 }
 
@@ -224,7 +224,10 @@ async fn a_dependency_that_is_published_meanwhile_is_a_difference() {
     let app = world.open().await;
     let token = token(&app, json!({"name": "Outer", "inputs": {"city": "x"}})).await;
     inner("1.1.0");
-    assert_eq!(differences(&app, &token).await, "`Inner` is used as 1.1.0 now, and was as 1.0.0");
+    assert_eq!(
+        differences(&app, &token).await,
+        "the version of `Inner` is now 1.1.0, and was 1.0.0"
+    );
     assert!(world.service.asked().is_empty());
 }
 
@@ -241,7 +244,7 @@ async fn changed_state_is_a_plan_difference() {
     put(&app, "/v1/sessions/mine/state/city", json!("Paris")).await;
     assert_eq!(
         differences(&app, &token).await,
-        "state `city` is taken from session state now, and was from persistent"
+        "state `city` now comes from session state, and came from persistent state"
     );
     for path in ["/v1/sessions/mine/state/city", "/v1/state/city"] {
         assert_eq!(call(&app, Method::DELETE, path, &[], Value::Null).await.status, 204);
@@ -263,7 +266,7 @@ async fn a_credential_that_is_replaced_or_removed_is_a_difference() {
     let lacking = plan(&app, json!({"name": "Wants"})).await;
     assert_eq!((lacking.token, lacking.digest, lacking.expires_at), (None, None, None));
     let why = lacking.no_token_reason.unwrap();
-    assert!(why.contains("there is no credential `key` for api.example"), "{why}");
+    assert!(why.contains("the credential `key` for api.example is missing"), "{why}");
 
     let bearer = |token: &str| json!({"kind": "bearer", "token": token});
     set(&app, "api.example", "key", bearer("canary-one")).await;
@@ -290,7 +293,7 @@ async fn upstreams_and_guardian_settings_are_part_of_a_plan() {
     assert_eq!(shown.policies[&name], "strict");
     let token = shown.token.unwrap();
     world.guardian.tell_policy("lax");
-    let differs = format!("the policy of guardian {name} is lax now, and was strict");
+    let differs = format!("the policy of guardian {name} is now lax, and was strict");
     assert_eq!(differences(&app, &token).await, differs);
     world.guardian.tell_policy("strict");
     app.crash().await;
@@ -306,8 +309,8 @@ async fn upstreams_and_guardian_settings_are_part_of_a_plan() {
     assert_eq!(
         differences(&app, &token).await,
         format!(
-            "connections for api.example go to http://127.0.0.1:9/ now, and went to {was}; \
-             the fail mode of guardian {name} is open now, and was closed"
+            "connections for api.example now go to http://127.0.0.1:9/, and went to {was}; \
+             the fail mode of guardian {name} is now open, and was closed"
         )
     );
     app.crash().await;
@@ -316,9 +319,9 @@ async fn upstreams_and_guardian_settings_are_part_of_a_plan() {
     world.config.guardian = GuardianSettings::Off;
     let app = world.open().await;
     let told = differences(&app, &token).await;
-    assert!(told.contains(&format!("go to the host itself now, and went to {was}")), "{told}");
-    assert!(told.contains("the guardian is off now, and was http://127.0.0.1:"), "{told}");
-    let policy = format!("the policy of guardian {name} is not told now, and was strict");
+    assert!(told.contains(&format!("now go to the host itself, and went to {was}")), "{told}");
+    assert!(told.contains("the guardian is now off, and was http://127.0.0.1:"), "{told}");
+    let policy = format!("the policy of guardian {name} is now unknown, and was strict");
     assert!(told.contains(&policy), "{told}");
     app.crash().await;
     world.service.idle().await;
@@ -340,12 +343,12 @@ async fn a_plan_that_could_not_be_run_has_no_token_and_says_why() {
         let why = shown.no_token_reason.unwrap();
         assert!(why.contains(expected), "{why}");
     };
-    refused(json!({"name": "Echo"}), "`Echo` needs `city`").await;
+    refused(json!({"name": "Echo"}), "`Echo` requires `city`").await;
     let large = json!({"name": "Echo", "inputs": {"city": 9_007_199_254_740_993_u64}});
     refused(large, "no canonical form").await;
     let long = json!({"name": "Echo", "inputs": {"city": "x".repeat(600 << 10)}});
     refused(long, "more than 1048576 bytes").await;
-    let full = "too many plans wait to be run: 2 may in all, and 250 of one caller";
+    let full = "too many unused plans: the limit is 2 plans in total, and 250 plans for one caller";
     let first = token(&app, echo()).await;
     token(&app, echo()).await;
     refused(echo(), full).await;

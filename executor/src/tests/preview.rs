@@ -152,7 +152,7 @@ async fn preview_asks_the_guardian_and_sends_nothing() {
         assert_eq!(context["capability"]["preview"], true);
         assert_eq!(context["capability"].get("run"), None, "there is no run");
         let reasoning = question["params"]["reasoning"].as_str().unwrap();
-        assert!(reasoning.starts_with("Preview, nothing is sent. Step "), "{reasoning}");
+        assert!(reasoning.starts_with("Preview: the executor sends nothing. Step "), "{reasoning}");
     }
     // It has a token, whatever was said; and a run asks again, without the mark.
     assert!(world.service.asked().is_empty() && plan.token.is_some());
@@ -247,7 +247,7 @@ async fn a_preview_asks_so_many_questions_and_no_more() {
     world.config.limits.max_previews = 3;
     let app = world.open().await;
     let plan = preview(&app, "Echo", json!({"city": "Paris"})).await;
-    let refused = "3 steps are asked about at the most";
+    let refused = "the guardian previews at most 3 steps";
     let expected =
         [("s0", "allow"), ("s1", "allow"), ("s2", "allow"), ("s3", refused), ("s4", refused)];
     assert_eq!(said(&plan), pairs(&expected));
@@ -282,7 +282,7 @@ async fn a_list_is_gone_through_when_it_is_not_too_long() {
     let (known, asked) = of(500).await;
     assert_eq!((known.len(), asked), (1000, 50));
     assert_eq!(known[49], ("each[49]".to_owned(), "allow".to_owned()));
-    assert_eq!(known[50].1, "50 steps are asked about at the most");
+    assert_eq!(known[50].1, "the guardian previews at most 50 steps");
     let (known, _) = of(501).await;
     assert_eq!(known.len(), 502);
     assert_eq!(known[501], ("again".to_owned(), "needs x".to_owned()));

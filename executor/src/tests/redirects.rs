@@ -128,7 +128,7 @@ async fn a_post_is_not_repeated_by_a_redirect() {
         let post = run(&app, &post, json!({"word": "hello"})).await;
         let error = post.error.unwrap();
         assert_eq!((error.code.as_str(), error.repeat_safe), ("A2S356", false));
-        assert!(error.message.contains("repeating it is not safe"), "{}", error.message);
+        assert!(error.message.contains("a repetition is not safe"), "{}", error.message);
         assert_succeeded(&run(&app, &put, json!({"word": "hello"})).await);
     }
     assert_eq!(world.service.count("POST /say"), 0);

@@ -171,7 +171,7 @@ async fn what_another_version_does_otherwise_is_told() {
         [
             "b Gone",
             "new New",
-            r#"new error: - -> "A2S373: no answer of `new` was recorded""#,
+            r#"new error: - -> "A2S373: no response of `new` was recorded""#,
             r#"status: "succeeded" -> "failed""#,
             r#"error: - -> "A2S373""#,
             r#"output: {"a":{"x":"go","y":[1,2]},"b":"go"} -> -"#,
@@ -334,7 +334,7 @@ async fn too_large_response_is_not_recorded_for_replay() {
     let replay = replay(&app, run.id, None).await;
     let told = lines(&replay);
     assert!(
-        told[0].starts_with("large error: - -> \"A2S373: the answer of `large` had "),
+        told[0].starts_with("large error: - -> \"A2S373: the response of `large` had "),
         "{told:#?}"
     );
     assert!(!replay.unchanged);
@@ -354,7 +354,7 @@ async fn nothing_is_kept_where_nothing_is_to_be_kept() {
     let run = run(&app, "Trip", json!({})).await;
     assert_eq!(world.query("SELECT step FROM exchange").await, Vec::<String>::new());
     let told = lines(&replay(&app, run.id, None).await);
-    assert_eq!(told[0], r#"a error: - -> "A2S373: no answer of `a` was recorded""#);
+    assert_eq!(told[0], r#"a error: - -> "A2S373: no response of `a` was recorded""#);
 }
 
 #[tokio::test]

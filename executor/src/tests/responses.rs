@@ -26,7 +26,7 @@ fn counting(id: &str, method: &str, more: Value) -> Value {
 }
 
 /// What became of it is in the answer, and where the rule is in the description.
-const TOLD: &str = "the answer is not as the operation declares it: `.counts[1]` is not of the \
+const TOLD: &str = "the response does not match its declaration in the operation: `.counts[1]` is not of the \
                     type integer (schema: #/components/schemas/Counts/properties/counts/items/type)";
 
 async fn world(check: ResponseValidation) -> World {

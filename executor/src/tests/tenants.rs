@@ -295,7 +295,7 @@ async fn tenant_quota_does_not_delay_other_tenants() {
     assert_eq!(refused.headers["retry-after"], "5");
     let (status_code, code, problem) = refused.problem();
     assert_eq!((status_code, code.as_str()), (429, "A2S306"));
-    let message = "a run of `ci` waits for room already, and more may not";
+    let message = "1 run of `ci` already waits for a free slot, which is the limit";
     assert_eq!(problem.detail, message);
     // The others have limits of their own, and room.
     for who in ["root", "jane"] {

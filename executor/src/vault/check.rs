@@ -5,11 +5,11 @@ use a2s::api::Credential;
 
 use crate::error::{Error, ErrorKind};
 
-/// The longest part of a credential, in bytes.
+/// The maximum length of a part of a credential, in bytes.
 const MAX_PART: usize = 8 << 10;
 /// The fewest characters of a secret: a shorter one would be found everywhere, and so could not be masked.
 const MIN_SECRET: usize = 4;
-/// The most hosts that tokens may be got from.
+/// The maximum number of hosts that may issue tokens.
 const MAX_TOKEN_HOSTS: usize = 16;
 
 pub(super) fn check(credential: &Credential) -> Result<(), Error> {
@@ -48,7 +48,7 @@ fn check_secret(field: &str, text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// A bearer token stands in a header as it is (RFC 6750, section 2.1).
+/// Checks a bearer token, which must be valid in a header without encoding (RFC 6750, section 2.1).
 fn check_token(field: &str, text: &str) -> Result<(), Error> {
     check_secret(field, text)?;
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {

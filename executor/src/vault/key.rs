@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind};
 
 /// The length of a key, in bytes.
 const LENGTH: usize = 32;
-/// The most that is read of a key file.
+/// The maximum number of bytes that are read from a key file.
 const MAX_FILE: u64 = 1_024;
 
 /// A key. It is overwritten in memory when it is dropped.
@@ -76,7 +76,7 @@ impl KeyLoader {
     /// Creates it from a source; rejects an existing key that cannot be used.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`], with the problem.
+    /// Returns [`ErrorKind::Configuration`] with the problem.
     pub(super) fn new(source: SecretKeySource) -> Result<Self, Error> {
         let keys = Self { source, known: Mutex::new(None) };
         let found =
@@ -85,10 +85,10 @@ impl KeyLoader {
         Ok(keys)
     }
 
-    /// The key for opening sealed values.
+    /// Returns the key for opening sealed values.
     ///
     /// # Errors
-    /// [`ErrorKind::VaultKey`] when there is none.
+    /// Returns [`ErrorKind::VaultKey`] when there is none.
     pub(super) fn key_for_opening(&self) -> Result<Arc<SealingKey>, Error> {
         let mut known = self.lock();
         if known.is_none() {
@@ -137,7 +137,7 @@ impl KeyLoader {
         })
     }
 
-    /// The key, unless its file is yet to be made.
+    /// Returns the key; `None` while its file does not exist yet.
     fn find(&self) -> Result<Option<Arc<SealingKey>>, Error> {
         match &self.source {
             SecretKeySource::Given(text) => match SealingKey::parse(text.expose_secret()) {
@@ -198,8 +198,8 @@ fn check_private(path: &Path, file: &File) -> Result<(), Error> {
     file.metadata().map(|_| ()).map_err(|error| unusable(path, &error))
 }
 
-/// Writes a file that only its owner can read. It is there as a whole or not at all: who finds it
-/// finds a key. One that is there stays, and the answer is false.
+/// Writes a file that only its owner can read. The file appears with its complete content or not at all, so
+/// a reader always finds a complete key. Returns false when the file exists already; it is not changed.
 fn write_private(path: &Path, text: &str) -> io::Result<bool> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| Path::new("."));

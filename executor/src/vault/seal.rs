@@ -38,7 +38,8 @@ pub(super) enum SealContext<'p> {
 }
 
 impl SealContext<'_> {
-    /// No two places have one spelling, because no host holds a line feed.
+    /// Returns the bytes of the context. They differ for all contexts, because a host does not contain a
+    /// line feed.
     fn to_bytes(self) -> Vec<u8> {
         match self {
             Self::Credential(host, scheme) => format!("a2s credential 1\n{host}\n{scheme}"),
@@ -49,7 +50,7 @@ impl SealContext<'_> {
     }
 }
 
-/// Seals what belongs to a place. None when it is longer than the cipher takes.
+/// Seals the data of a context. Returns `None` when it is longer than the cipher accepts.
 pub(super) fn seal(
     key: &SealingKey,
     ids: &Arc<dyn RandomSource>,

@@ -8,10 +8,10 @@ use super::seal::Ciphertext;
 use crate::database::{DatabasePool, on, to_store_error};
 use crate::error::{Error, ErrorKind};
 
-/// As errors call it.
+/// The name of the stored data in errors.
 const WHAT: &str = "the stored credentials";
 
-/// The table. Changes are rare, so they do not go through the runs' writer.
+/// The table of credentials. Changes are rare, so they do not use the writer of the runs.
 #[derive(Debug)]
 pub(super) struct CredentialTable {
     pool: DatabasePool,
@@ -19,7 +19,7 @@ pub(super) struct CredentialTable {
 
 /// Kind, time, key, nonce, sealed bytes, and users.
 type Columns = (String, i64, String, Vec<u8>, Vec<u8>, Option<String>);
-/// Host, scheme, kind, time, and users.
+/// The host, scheme, kind, time, and users.
 type ListedColumns = (String, String, String, i64, Option<String>);
 
 /// A sealed credential.

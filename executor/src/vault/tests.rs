@@ -177,7 +177,7 @@ async fn a_key_file_is_made_once_and_is_its_owners_alone() {
     let chmod =
         |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
     let vault = open(folder.path(), file()).await.unwrap();
-    assert!(!path.exists(), "nothing is stored, so the key for stored credentials is missing");
+    assert!(!path.exists(), "nothing is stored, so there is no key");
     vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
     assert_eq!(mode(), 0o600);
     let text = std::fs::read_to_string(&path).unwrap();
@@ -189,7 +189,7 @@ async fn a_key_file_is_made_once_and_is_its_owners_alone() {
         chmod(open_mode);
         let error = open(folder.path(), file()).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Configuration);
-        assert!(error.message.contains("others than its owner"), "{}", error.message);
+        assert!(error.message.contains("users other than its owner"), "{}", error.message);
         assert!(error.hint.contains("chmod 600"), "{}", error.hint);
     }
     chmod(0o600);
@@ -200,7 +200,7 @@ async fn a_key_file_is_made_once_and_is_its_owners_alone() {
     let vault = open(folder.path(), file()).await.unwrap();
     let error = vault.open_credential(&host("api.example"), "key").await.unwrap_err();
     assert!(
-        error.kind == ErrorKind::VaultKey && error.message.contains("is gone"),
+        error.kind == ErrorKind::VaultKey && error.message.contains("is missing"),
         "{}",
         error.message
     );
@@ -236,11 +236,11 @@ async fn key_file_may_link_only_to_a_private_file() {
     std::os::unix::fs::symlink(&target, &link).unwrap();
     let vault = open(folder.path(), SecretKeySource::File(link.clone())).await.unwrap();
     let error = vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap_err();
-    assert!(error.message.contains("leads nowhere"), "{}", error.message);
+    assert!(error.message.contains("a link to a missing file"), "{}", error.message);
     std::fs::write(&target, STANDARD.encode([1; 32])).unwrap();
     std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o644)).unwrap();
     let error = vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap_err();
-    assert!(error.message.contains("others than its owner"), "{}", error.message);
+    assert!(error.message.contains("users other than its owner"), "{}", error.message);
     std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o400)).unwrap();
     vault.set(host("api.example"), "key", &api_key("canary")).await.unwrap();
     std::fs::remove_file(&link).unwrap();
@@ -303,12 +303,21 @@ async fn unsendable_secret_is_refused_without_its_text() {
         (json!({"kind": "api_key", "value": "abc"}), "`value` has fewer than 4 characters"),
         (json!({"kind": "api_key", "value": "canary\n"}), "`value` has a control character"),
         (json!({"kind": "api_key", "value": "canary".repeat(2_000)}), "1 to 8192 bytes"),
-        (json!({"kind": "basic", "user": "can:ary", "password": "canary"}), "may not have a colon"),
-        (json!({"kind": "bearer", "token": "can ary"}), "characters that no header takes"),
-        (json!({"kind": "bearer", "token": "canäry"}), "characters that no header takes"),
+        (
+            json!({"kind": "basic", "user": "can:ary", "password": "canary"}),
+            "must not contain a colon",
+        ),
+        (
+            json!({"kind": "bearer", "token": "can ary"}),
+            "characters that are not allowed in a header",
+        ),
+        (
+            json!({"kind": "bearer", "token": "canäry"}),
+            "characters that are not allowed in a header",
+        ),
         (
             json!({"kind": "oauth2", "client_id": "", "client_secret": "canary"}),
-            "`client_id` takes 1 to",
+            "`client_id` must have 1 to",
         ),
     ] {
         let credential = serde_json::from_value(credential).unwrap();

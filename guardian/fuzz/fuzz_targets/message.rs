@@ -39,11 +39,11 @@ fuzz_target!(|bytes: &[u8]| {
             let again = Request::from_slice(&request.to_vec(), Limits::default());
             assert_eq!(again.as_ref(), Ok(&request), "what is written is read back");
             let ruling = POLICY.decide(&request);
-            if let Decision::Modify(modified) = &ruling.answer.decision {
+            if let Decision::Modify(modified) = &ruling.response.decision {
                 let taken = request.with_modification((**modified).clone());
                 assert_eq!(taken.as_ref(), Ok(&**modified), "the agent takes over what is changed");
             }
-            Response { id: Some(request.id), body: ResponseBody::Decision(ruling.answer) }
+            Response { id: Some(request.id), body: ResponseBody::Decision(ruling.response) }
         }
     };
     assert!(answer.to_vec().len() <= (64 << 10) + 64 * bytes.len(), "an answer in proportion");

@@ -17,15 +17,15 @@ use crate::policy::{
     user_of,
 };
 
-/// Longest text that is recorded whole, in bytes.
+/// The maximum length of a text that is recorded whole, in bytes.
 const MAX_TEXT: usize = 256;
 /// The recorded bytes at the start of a longer text.
 const MAX_TEXT_START: usize = 128;
-/// Most items of an array and members of an object that are recorded.
+/// The maximum number of items of an array, and of members of an object, that are recorded.
 const MAX_ITEMS: usize = 32;
 /// The nesting depth up to which content is recorded.
 const MAX_DEPTH: usize = 48;
-/// Longest content of a record, in bytes.
+/// The maximum length of the content of a record, in bytes.
 const MAX_CONTENT: usize = 16 << 10;
 
 /// Words in the names of likely secrets. Other characters between their letters are ignored.
@@ -184,12 +184,12 @@ impl AuditRecord {
         subject_from_details(&details)
     }
 
-    /// A line that a crash left unfinished was set aside.
+    /// Creates the record of an unfinished line that a crash left and that was set aside.
     pub(crate) fn new_recovery(time: Timestamp, bytes: u64) -> Self {
         Self::new("recovery", time, json!({"set_aside_bytes": bytes}))
     }
 
-    /// A segment begins, at the time of the first entry that is written to it.
+    /// Creates the record of the start of a segment, with the time of the first entry in it.
     pub(crate) fn new_segment(segment: u64, entries: &[impl AsRef<[u8]>]) -> Self {
         #[derive(serde::Deserialize)]
         struct TimedRecord {
@@ -200,13 +200,13 @@ impl AuditRecord {
         Self::new("segment", time, json!({ "segment": segment }))
     }
 
-    /// A policy came into force, or is only tried.
+    /// Creates the record of a policy that came into force, or that is only tried.
     pub(crate) fn from_policy(time: Timestamp, policy: &Policy, is_shadow: bool) -> Self {
         let event = if is_shadow { "shadow_policy" } else { "policy" };
         Self::new(event, time, json!({"policy": policy.digest(), "rules": policy.rule_count()}))
     }
 
-    /// A person has decided.
+    /// Creates the record of a person's decision.
     pub(crate) fn from_approval(time: Timestamp, approval: &Approval) -> Self {
         let cut_text = |text: &String| truncate_text(text).into_owned();
         let approval = Approval {
@@ -223,7 +223,7 @@ impl AuditRecord {
         Self(text.expect("an event is an object of plain data"))
     }
 
-    /// With a member that is JSON already.
+    /// Adds a member whose value is already JSON.
     fn with_json(self, name: &str, json: Option<&[u8]>) -> Self {
         let Some(json) = json else { return self };
         let Self(mut text) = self;
@@ -330,7 +330,7 @@ fn content_json(call: &MethodCall, opened: &ParsedTexts) -> Vec<u8> {
     }
 }
 
-/// The value as JSON, with secrets replaced and long texts and lists cut.
+/// Returns the value as JSON, with secrets replaced and long texts and lists truncated.
 fn truncate_value(value: &Value, opened: &ParsedTexts) -> Vec<u8> {
     to_json(&TruncatedValue { value, depth: MAX_DEPTH, opened: Some(opened) })
 }
@@ -339,12 +339,12 @@ fn to_json(cut: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(cut).expect("a JSON value can always be written")
 }
 
-/// A text cut if it is long. JSON inside it is cut as JSON, since it may name secrets.
+/// Truncates a long text. JSON inside it is truncated as JSON, because it may name secrets.
 fn truncate_text(text: &str) -> Cow<'_, str> {
     truncate_text_within(text, MAX_DEPTH, None)
 }
 
-/// A value that is cut when it is written.
+/// A value that is truncated when it is written.
 struct TruncatedValue<'a> {
     value: &'a Value,
     depth: usize,
@@ -352,7 +352,7 @@ struct TruncatedValue<'a> {
     opened: Option<&'a ParsedTexts>,
 }
 
-/// The members of an object that are cut when they are written.
+/// The members of an object that are truncated when they are written.
 struct TruncatedMembers<'a> {
     members: &'a Object,
     depth: usize,
@@ -431,7 +431,7 @@ fn truncate_text_within<'t>(
     }
 }
 
-/// The start of a text that is long.
+/// Returns the start of a long text, and a short text unchanged.
 fn truncate_plain_text(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_TEXT {
         return text.into();
@@ -441,7 +441,7 @@ fn truncate_plain_text(text: &str) -> Cow<'_, str> {
     format!("{}… {}", &text[..end], describe_text(text)).into()
 }
 
-/// The length and digest of a text, by which it can be recognised later.
+/// Returns the length and digest of a text, by which it can be recognised later.
 fn describe_text(text: &str) -> String {
     format!("[{} bytes, sha256:{}]", text.len(), HEXLOWER.encode(&Sha256::digest(text)))
 }

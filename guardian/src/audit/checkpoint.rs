@@ -20,7 +20,7 @@ use crate::policy::{PolicyState, SavedPolicyState};
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Checkpoint {
     v: u32,
-    /// The last segment that is in it.
+    /// The last segment that the checkpoint covers.
     pub(super) segment: u64,
     /// The number of its last record.
     pub(super) records: u64,
@@ -34,7 +34,8 @@ pub(super) struct Checkpoint {
 const VERSION: u32 = 1;
 
 impl Checkpoint {
-    /// Reads the checkpoint of a log. One that is missing or damaged is the one of no segment.
+    /// Reads the checkpoint of a log. When it is missing or damaged, returns a checkpoint that covers no
+    /// segment.
     pub(super) fn load(segments: &LogFiles) -> Self {
         let path = segments.checkpoint_path();
         match read(&path) {
@@ -56,7 +57,7 @@ impl Checkpoint {
         PolicyState::from(self.memory)
     }
 
-    /// The checkpoint after one segment more.
+    /// Returns the checkpoint that also covers the next segment.
     fn with_next_segment(self, segments: &LogFiles) -> Result<Self, LogCorruption> {
         let mut records = self.records_after(segments)?.without_active();
         let Self { segment, mut time, memory, .. } = self;
@@ -114,7 +115,7 @@ fn read(path: &Path) -> Result<Option<Checkpoint>, String> {
     Ok(Some(checkpoint))
 }
 
-/// Brings the checkpoint up to the last closed segment.
+/// Extends the checkpoint to the last closed segment.
 fn catch_up(segments: &LogFiles) -> Result<(), String> {
     let mut checkpoint = Checkpoint::load(segments);
     loop {
@@ -132,8 +133,8 @@ fn catch_up(segments: &LogFiles) -> Result<(), String> {
 pub(super) struct CheckpointWriter(Option<JoinHandle<()>>);
 
 impl CheckpointWriter {
-    /// Begins to bring the checkpoint up to the last closed segment. Where that is going on already,
-    /// the next rotation or the next start does the rest.
+    /// Starts to extend the checkpoint to the last closed segment. If this is running already, the next
+    /// rotation or the next start does the rest.
     pub(super) fn start(&mut self, segments: &LogFiles) {
         if self.0.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return;
@@ -151,7 +152,7 @@ impl CheckpointWriter {
         self.0 = thread.ok();
     }
 
-    /// Waits until it is written.
+    /// Waits until the checkpoint is written.
     pub(super) fn finish(&mut self) {
         if let Some(thread) = self.0.take() {
             let _ = thread.join();

@@ -12,13 +12,13 @@ const MAX_ATTEMPTS: usize = 5;
 /// The bytes that are read at a time to find the end of the last whole record.
 const BLOCK_SIZE: u64 = 1 << 16;
 
-/// Copies the log at `from` to `to`, where nothing is yet, and checks the chain of the copy.
+/// Copies the log at `from` to `to`, where no log may exist, and checks the chain of the copy.
 ///
-/// The copy has all segments and the checkpoint. A record that is being written is left out. The log
-/// may begin with a later segment, when earlier ones were archived.
+/// The copy has all segments and the checkpoint. A record that is being written is left out. The log may
+/// begin with a later segment, when earlier ones were archived.
 ///
 /// # Errors
-/// A file cannot be read or written, or the chain is not whole.
+/// Fails when a file cannot be read or written, or the chain is broken.
 pub fn copy(from: &Path, to: &Path) -> Result<VerifiedLog, LogCorruption> {
     let (from, to) = (LogFiles::new(from), LogFiles::new(to));
     let mut tries = 1;
@@ -47,7 +47,7 @@ fn copy_once(from: &LogFiles, to: &LogFiles) -> Result<VerifiedLog, LogCorruptio
     verify_from(to.active_path(), &LogStart::Oldest)
 }
 
-/// Copies a file, whole or up to the end of its last line, and makes it last.
+/// Copies a file, whole or up to the end of its last line, and flushes it to disk.
 fn copy_file(from: &Path, to: &Path, whole_lines: bool) -> io::Result<()> {
     let mut from = File::open(from)?;
     let length = if whole_lines { end_of_last_line(&mut from)? } else { from.metadata()?.len() };
@@ -57,7 +57,7 @@ fn copy_file(from: &Path, to: &Path, whole_lines: bool) -> io::Result<()> {
     to.sync_all()
 }
 
-/// The length of a file without an unfinished last line. The file is at its beginning afterwards.
+/// Returns the length of a file without an unfinished last line. Afterwards the file is at its beginning.
 fn end_of_last_line(file: &mut File) -> io::Result<u64> {
     let mut end = file.metadata()?.len();
     let mut block = Vec::new();

@@ -17,13 +17,13 @@ use crate::error::Error;
 pub(crate) struct Options {
     /// Set when each record is flushed to the disk itself, not only to the system.
     pub(crate) sync: bool,
-    /// The segments together are not made longer than this.
+    /// The maximum size of all segments together, in bytes.
     pub(crate) max_bytes: Option<u64>,
-    /// A segment that is as long as this is closed.
+    /// The length from which a segment is closed, in bytes.
     pub(crate) segment_bytes: u64,
 }
 
-/// A log that is open for writing. It holds a lock on the log and one on the segment in use.
+/// A log that is open for writing. It holds a lock on the log and a lock on the current segment.
 #[derive(Debug)]
 pub(crate) struct HashChain {
     checkpoints: CheckpointWriter,
@@ -31,7 +31,7 @@ pub(crate) struct HashChain {
     segments: LogFiles,
     file: File,
     options: Options,
-    /// The number of the segment in use.
+    /// The number of the current segment.
     segment: u64,
     /// Set when the current segment was closed and the next one does not exist yet.
     is_closed: bool,
@@ -119,8 +119,8 @@ impl HashChain {
         self.options.sync
     }
 
-    /// Append entries, all or none. Each is the text of a JSON object that is not empty, on one line.
-    /// When this returns `Ok`, they are where [`Options::sync`] says.
+    /// Appends entries, all or none. Each is the text of a JSON object that is not empty, on one line. When
+    /// this returns `Ok`, they are written as [`Options::sync`] requires.
     pub(crate) fn append(&mut self, entries: &[impl AsRef<[u8]>]) -> io::Result<()> {
         if self.is_torn {
             self.file.set_len(self.length)?;
@@ -148,7 +148,7 @@ impl HashChain {
         Ok(())
     }
 
-    /// The lines of records that follow the last one.
+    /// Builds the lines of the records that follow the last one.
     fn chain_lines<'e>(
         &self,
         texts: impl Iterator<Item = &'e [u8]>,
@@ -185,8 +185,8 @@ impl HashChain {
         Ok(())
     }
 
-    /// Gives the segment in use the name of a closed one. A crash after it leaves no segment in use,
-    /// and the next start begins one.
+    /// Renames the current segment to its name as a closed one. After a crash at this point, there is no
+    /// current segment, and the next start begins one.
     fn close_segment(&mut self) -> io::Result<()> {
         let path = self.segments.closed_path(self.segment);
         if path.try_exists()? {
@@ -259,7 +259,7 @@ impl FileTail {
         self.end - self.torn().len() as u64
     }
 
-    /// Number and digest of the last record.
+    /// Returns the number and the digest of the last record.
     fn last(&self, path: &Path) -> Result<Option<(u64, String)>, Error> {
         let lines = self.bytes[..self.whole].strip_suffix(b"\n");
         let last = lines.and_then(|lines| lines.rsplit(|&byte| byte == b'\n').next());
@@ -272,7 +272,7 @@ impl FileTail {
     }
 }
 
-/// The number of the segment that a file with records is.
+/// Returns the number of the segment in a file that has records.
 fn read_segment_number(file: &mut File) -> io::Result<u64> {
     use std::io::BufRead as _;
     let mut line = Vec::new();
@@ -316,7 +316,7 @@ fn sum_closed_bytes(segments: &LogFiles) -> io::Result<u64> {
     paths.map(|path| Ok(std::fs::metadata(path)?.len())).sum()
 }
 
-/// The last bytes of the file, at most [`MAX_LINE`] of them twice over.
+/// Reads the last bytes of the file, at most twice [`MAX_LINE`].
 fn read_tail(file: &mut File, end: u64) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(end.saturating_sub(2 * MAX_LINE)))?;
     let mut tail = Vec::new();

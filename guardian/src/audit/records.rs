@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::segments::{LogFiles, file_name};
 
-/// Longest line that is read back, well above the longest that is written.
+/// The maximum length of a line that is read, in bytes. It is well above the longest line that is written.
 pub(super) const MAX_LINE: u64 = 4 << 20;
 /// The most attempts to list the files. An attempt fails when a rotation happens during it.
 const MAX_ATTEMPTS: usize = 8;
@@ -28,7 +28,7 @@ pub(super) struct ChainLink {
     pub(super) record: Value,
 }
 
-/// Read one line and check its digest.
+/// Reads one line and checks its digest.
 pub(super) fn read_link(line: &[u8]) -> Result<ChainLink, String> {
     let record: Value = serde_json::from_slice(line).map_err(|_| "is not JSON".to_owned())?;
     let digest = record["digest"].as_str().ok_or("has no digest")?.to_owned();
@@ -42,7 +42,8 @@ pub(super) fn read_link(line: &[u8]) -> Result<ChainLink, String> {
     Ok(ChainLink { number, previous, digest, record })
 }
 
-/// The number of the segment that a record begins; only the first record of a later segment has one.
+/// Returns the number of the segment that a record begins. Only the first record of a later segment has
+/// one.
 pub(super) fn segment_number(record: &Value) -> Option<u64> {
     if record["event"] == "segment" { record["segment"].as_u64() } else { None }
 }
@@ -53,7 +54,7 @@ pub struct VerifiedLog {
     /// The number of the last record. If no segment is missing, it is also the number of records that were
     /// read.
     pub records: u64,
-    /// The digest of the last one, as `sha256:…`.
+    /// The digest of the last record, as `sha256:…`.
     pub head: Option<String>,
     /// The number of segments that were read.
     pub segments: u64,
@@ -67,22 +68,22 @@ pub enum LogCorruption {
     /// A file cannot be read.
     #[error("the audit log cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    /// The first line that does not fit.
+    /// The first invalid line.
     #[error("line {line} of {file} {reason}")]
     Line {
-        /// The segment.
+        /// The file of the segment.
         file: String,
         /// The line in it, counted from 1.
         line: u64,
         /// The problem with the line.
         reason: String,
     },
-    /// A segment is not there, and later ones are.
+    /// A segment is missing, but later ones exist.
     #[error("{file}, segment {segment}, is missing")]
     Missing {
-        /// Its number.
+        /// The number of the segment.
         segment: u64,
-        /// The name that its file has.
+        /// The name of its file.
         file: String,
     },
 }
@@ -90,12 +91,12 @@ pub enum LogCorruption {
 /// The point of a log at which reading begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogStart {
-    /// At its first record: every segment has to be there.
+    /// At the first record of the log: every segment must exist.
     First,
-    /// At the oldest segment that is there, which has to follow the record of this digest: the head
-    /// of a segment that was archived.
+    /// At the oldest segment that exists. It must follow the record with this digest, which is the head of
+    /// an archived segment.
     After(String),
-    /// At the oldest segment that is there.
+    /// At the oldest segment that exists.
     Oldest,
 }
 
@@ -122,11 +123,11 @@ pub fn verify_from(path: &Path, start: &LogStart) -> Result<VerifiedLog, LogCorr
 #[derive(Debug)]
 pub struct RecordReader {
     segments: LogFiles,
-    /// Closed segments that were not opened yet.
+    /// The closed segments that are not opened yet.
     closed: VecDeque<u64>,
     active: Option<File>,
     current: Option<CurrentSegment>,
-    /// The segment that has to come next.
+    /// The number of the segment that must come next.
     next: u64,
     line: Vec<u8>,
     verified: VerifiedLog,
@@ -135,7 +136,7 @@ pub struct RecordReader {
     is_finished: bool,
 }
 
-/// The segment that is read.
+/// The segment that is being read.
 #[derive(Debug)]
 struct CurrentSegment {
     name: String,
@@ -175,7 +176,7 @@ impl RecordReader {
         Self::start_after(segments, segment, verified)
     }
 
-    /// The same without the segment that is written.
+    /// Returns the reader without the segment that is being written.
     pub(super) fn without_active(mut self) -> Self {
         self.active = None;
         self
@@ -210,7 +211,7 @@ impl RecordReader {
         })
     }
 
-    /// The number of the oldest segment that is there.
+    /// Returns the number of the oldest segment that exists.
     fn first_segment(&self) -> Result<u64, LogCorruption> {
         if let Some(&first) = self.closed.front() {
             return Ok(first);
@@ -317,7 +318,7 @@ impl RecordReader {
     }
 }
 
-/// The closed segments and the one in use, as they were at one time.
+/// Returns the closed segments and the current one, as they were at one time.
 fn list_files(segments: &LogFiles) -> Result<(Vec<u64>, Option<File>), LogCorruption> {
     let mut missing = None;
     for _ in 0..MAX_ATTEMPTS {

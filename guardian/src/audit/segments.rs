@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Digits of a number in a name, so that names sort like numbers.
+/// The minimum number of digits of a number in a name, so that names sort like numbers.
 const DIGITS: usize = 6;
 
 /// The paths of the files of one log.
@@ -22,7 +22,7 @@ impl LogFiles {
         Self { active: active.to_owned() }
     }
 
-    /// The segment that is written.
+    /// Returns the path of the segment that is being written.
     pub(crate) fn active_path(&self) -> &Path {
         &self.active
     }
@@ -46,7 +46,7 @@ impl LogFiles {
         self.active.with_extension(suffix)
     }
 
-    /// The numbers of the closed segments that are there, in order.
+    /// Returns the numbers of the closed segments that exist, in order.
     pub(crate) fn closed_numbers(&self) -> io::Result<Vec<u64>> {
         let folder = match self.active.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -68,7 +68,7 @@ impl LogFiles {
         Ok(numbers)
     }
 
-    /// Makes renames and new files of the folder last.
+    /// Flushes renames and new files of the folder to disk.
     pub(crate) fn sync_folder(&self) -> io::Result<()> {
         #[cfg(unix)]
         if let Some(folder) = self.active.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -78,12 +78,12 @@ impl LogFiles {
     }
 }
 
-/// The name of a file, for messages.
+/// Returns the name of a file, for messages.
 pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// Opens or makes a file that only its owner may read, for reading and appending.
+/// Opens or creates a file that only its owner may read, for reading and appending.
 pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);

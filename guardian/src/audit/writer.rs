@@ -13,12 +13,12 @@ use super::hash_chain::HashChain;
 /// of filling the memory.
 const MAX_WAITING: usize = 1024;
 
-/// The way into the log. It is closed when the last one is gone and everything is written.
+/// The writer of the log. The log is closed when the last copy is dropped and everything is written.
 #[derive(Clone, Debug)]
 pub(crate) enum AuditWriter {
-    /// To the thread that writes and flushes.
+    /// The thread that writes and flushes.
     Thread(mpsc::Sender<WriteJob>),
-    /// To the file, which the system flushes when it likes.
+    /// The file, which the operating system flushes at a time of its choice.
     File(Arc<Mutex<HashChain>>),
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct WriteJob {
     done: oneshot::Sender<bool>,
 }
 
-/// The records are not in the log.
+/// The error that records were not written to the log.
 #[derive(Debug)]
 pub(crate) struct AppendError;
 
@@ -44,7 +44,7 @@ impl AuditWriter {
         Ok(Self::Thread(jobs))
     }
 
-    /// Write records, all or none. When this returns `Ok`, they are in the log.
+    /// Writes records, all or none. When this returns `Ok`, they are in the log.
     pub(crate) async fn append(&self, entries: Vec<AuditRecord>) -> Result<(), AppendError> {
         match self {
             Self::Thread(jobs) => {

@@ -23,13 +23,13 @@ use crate::policy::{Approval, ApprovalDecision, ApprovalState as Approved};
 
 const MAX_BODY: usize = 16 << 10;
 
-/// The routes of approvals.
+/// Returns the routes of approvals.
 pub(super) fn routes(app: App) -> Router {
     let (routes, _) = api_routes().split_for_parts();
     routes.layer(DefaultBodyLimit::max(MAX_BODY)).with_state(app)
 }
 
-/// Their description.
+/// Returns the OpenAPI description of these routes.
 pub(crate) fn openapi() -> OpenApi {
     let (_, description) = api_routes().split_for_parts();
     description
@@ -84,10 +84,10 @@ struct ApprovalListQuery {
 
 /// List approvals that wait for a person
 ///
-/// With `follow` the response is a stream of server-sent events that stays open: first each approval that
-/// waits (`pending`), then each change (`pending`, `approved`, `rejected`, `used`, `expired`). A client
-/// that reconnects with `Last-EventEnvelope-ID` receives the changes that it has missed, or again all
-/// approvals that wait.
+/// With `follow` the response is a stream of server-sent events that stays open. The guardian first sends
+/// each approval that waits (`pending`), then each change (`pending`, `approved`, `rejected`, `used`,
+/// `expired`). A client that reconnects with the header Last-Event-ID receives the changes that it has
+/// missed, or again all approvals that wait.
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "guardian", security(("token" = [])),
     params(
@@ -161,7 +161,7 @@ async fn get_approval(
     axum::Json(status).into_response()
 }
 
-/// Approve what waits: it may be done once, within its time
+/// Approve a pending action: it may be done once, before the approval expires
 #[utoipa::path(
     post, path = "/v1/approvals/{id}/approve", tag = "guardian", security(("token" = [])),
     params(("id" = String, Path, description = "The id of the approval, from the denial")),
@@ -181,7 +181,7 @@ async fn approve(
     settle_request(&app, &id, &headers, body, true).await
 }
 
-/// Reject what waits: it is denied until its time is over
+/// Reject a pending action: it is denied until the approval expires
 #[utoipa::path(
     post, path = "/v1/approvals/{id}/reject", tag = "guardian", security(("token" = [])),
     params(("id" = String, Path, description = "The id of the approval, from the denial")),
@@ -248,7 +248,7 @@ fn has_token(headers: &HeaderMap, token: Option<&TokenDigest>) -> bool {
     given.is_some_and(|given| token.is_some_and(|token| token.matches(given)))
 }
 
-/// Problem details (RFC 9457).
+/// Builds a response with problem details (RFC 9457).
 fn problem(code: RejectionCode) -> Response {
     let row = code.mapping();
     // An agent gets a denial for this; here only the status reports it.

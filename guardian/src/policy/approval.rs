@@ -8,18 +8,18 @@ use utoipa::ToSchema;
 
 use super::message_facts::RuleNames;
 
-/// The most approvals that may wait for one asker, and for all who state no user.
+/// The maximum number of approvals that may wait for one user, and for all callers without a user.
 const MAX_PENDING_PER_USER: usize = 100;
 const MAX_PENDING_WITHOUT_USER: usize = 10;
-/// Longest name that is kept as it is, in bytes.
+/// The maximum length of a name that is stored unchanged, in bytes.
 const MAX_NAME: usize = 128;
 
-/// An act that waits for a person, or about which one has decided.
+/// An action that waits for the decision of a person, or has one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Approval {
     /// Its id.
     pub id: String,
-    /// The rule that wants it.
+    /// The rule that requires the approval.
     pub rule: String,
     /// The digest of the act with its agent and its user: an approval is valid for that alone.
     pub binding: String,
@@ -44,7 +44,7 @@ pub struct Approval {
     /// The token that acts for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
-    /// The execution that used it.
+    /// The execution that used the approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_by: Option<String>,
     /// The name of the person who has decided, as they state it.
@@ -61,22 +61,22 @@ pub struct Approval {
 pub enum ApprovalState {
     /// A person has not decided yet.
     Waiting,
-    /// A person has agreed, and it is not used yet.
+    /// A person has approved the action, and the approval is not used yet.
     Approved,
-    /// A person has refused.
+    /// A person has rejected the action.
     Rejected,
-    /// It was used.
+    /// The approval was used.
     Used,
-    /// Its time was over before it was decided or used.
+    /// The approval expired before it was decided or used.
     Expired,
 }
 
 impl ApprovalState {
-    /// Every state.
+    /// All states.
     pub const ALL: [Self; 5] =
         [Self::Waiting, Self::Approved, Self::Rejected, Self::Used, Self::Expired];
 
-    /// The word for it in answers about a single approval.
+    /// Returns the word for the state in responses about a single approval.
     pub const fn status(self) -> &'static str {
         match self {
             Self::Waiting => "pending",
@@ -105,7 +105,7 @@ pub(super) struct ApprovalRequest<'a> {
     pub(super) binding: String,
     pub(super) within: SignedDuration,
     pub(super) requester: ApprovalRequester,
-    /// The execution that wants it, if the message names one.
+    /// The execution that requires the approval, if the message names one.
     pub(super) execution: Option<String>,
 }
 
@@ -126,7 +126,7 @@ impl ApprovalRequester {
         Self { user: approval.user.clone(), caller: approval.caller.clone() }
     }
 
-    /// The most approvals that may wait for one asker at a time.
+    /// Returns the maximum number of approvals that may wait for this requester at a time.
     pub(super) const fn quota(&self) -> usize {
         if self.user.is_some() { MAX_PENDING_PER_USER } else { MAX_PENDING_WITHOUT_USER }
     }
@@ -141,7 +141,7 @@ impl ApprovalRequester {
     }
 }
 
-/// A name as it is, or its digest where it is long.
+/// Returns a short name unchanged, and the digest of a long name.
 fn shorten_name(name: &str) -> String {
     if name.len() <= MAX_NAME { name.to_owned() } else { super::digest_of(name) }
 }
@@ -155,7 +155,7 @@ impl<'r> ApprovalRequest<'r> {
     }
 }
 
-/// The execution that a message belongs to, if it names one.
+/// Returns the execution of a message, if the message names one.
 fn execution_of(call: &MethodCall) -> Option<&str> {
     match call {
         MethodCall::ToolCallRequest(step) => Some(step.tool_call_request.execution_id.as_str()),
@@ -212,7 +212,7 @@ impl Approval {
         !matches!(self.state, ApprovalState::Used | ApprovalState::Expired) && now < self.expires_at
     }
 
-    /// The same with what time has made of it.
+    /// Returns the approval with its state at the time `now`.
     pub(crate) fn at_time(&self, now: Timestamp) -> Self {
         let is_over = self.expires_at <= now;
         let state = match self.state {
@@ -273,8 +273,8 @@ fn compute_binding(call: &MethodCall) -> String {
     super::digest_of(&act.to_string())
 }
 
-/// With the members of every object in order, so that one content has one text. Numbers stay as they
-/// are: two that differ are never written alike.
+/// Sorts the members of every object, so that equal content has equal text. Numbers stay unchanged: two
+/// different numbers never have the same text.
 fn sort_members(value: Value) -> Value {
     match value {
         Value::Object(members) => {

@@ -23,9 +23,10 @@ const MAX_NESTING: usize = 8;
 const MAX_OPERATORS: usize = 32;
 const MAX_SELECTIONS: usize = 64;
 
-/// Parsing gets a stack of its own, on which the parser's own limit of 96 levels is reached first.
+/// The size of the stack for the parser, in bytes. On it, the parser reaches its own limit of 96 levels
+/// first.
 const PARSER_STACK: usize = 32 << 20;
-/// If less is left of the stack, an evaluation goes on a new one.
+/// The rest of the stack, in bytes, below which an evaluation continues on a new stack.
 const RED_ZONE: usize = 512 << 10;
 const NEW_STACK: usize = 8 << 20;
 
@@ -60,15 +61,15 @@ static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
     Arc::new(env)
 });
 
-/// A condition that compiled.
+/// A compiled condition.
 #[derive(Debug)]
 pub(super) struct CelExpression {
     program: Program,
-    /// The variables it reads.
+    /// The variables that it reads.
     variables: BTreeSet<String>,
 }
 
-/// Variables and their values, for every expression that reads them. They borrow from the message.
+/// The variables with their values, for every expression that reads them. They borrow from the message.
 pub(super) struct CelVariables<'v>(Context<'v, 'v>);
 
 impl Default for CelVariables<'_> {
@@ -107,7 +108,7 @@ impl<'v> CelValue<'v> {
         Self::new(CelList::from(items))
     }
 
-    /// Of members that are there twice, the last counts.
+    /// Creates an object. When a member occurs twice, the last one counts.
     pub(super) fn object<N, V>(members: impl IntoIterator<Item = (N, V)>) -> Self
     where
         N: Into<Cow<'v, str>>,
@@ -165,7 +166,7 @@ impl From<Json> for CelValue<'_> {
     }
 }
 
-/// An integer is an `int` wherever one fits.
+/// An integer becomes an `int` when it fits.
 impl From<&serde_json::Number> for CelValue<'_> {
     fn from(number: &serde_json::Number) -> Self {
         match (number.as_i64(), number.as_u64()) {
@@ -208,7 +209,7 @@ impl CelExpression {
         })
     }
 
-    /// The variables that it reads.
+    /// Returns the variables that the expression reads.
     pub(super) fn variables(&self) -> impl Iterator<Item = &str> {
         self.variables.iter().map(String::as_str)
     }
@@ -224,10 +225,10 @@ impl CelExpression {
         }
     }
 
-    /// The number that this gives with these variables, among which are all that it reads.
+    /// Evaluates the expression to a number. The variables must include all that it reads.
     ///
     /// # Errors
-    /// It fails, or it is no number.
+    /// Fails when the evaluation fails, or the result is not a number.
     pub(super) fn evaluate_number(
         &self,
         variables: &CelVariables<'_>,
@@ -258,7 +259,7 @@ impl CelExpression {
     }
 }
 
-/// Count brackets, operators and selections outside strings and comments, without a parser.
+/// Checks the numbers of brackets, operators and selections outside strings and comments, without a parser.
 fn check_bounds(source: &str) -> Result<(), String> {
     if MAX_BYTES < source.len() {
         return Err(format!("is longer than {MAX_BYTES} bytes"));
@@ -315,7 +316,7 @@ fn check_bounds(source: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The length of the string literal at the start, quotes included.
+/// Returns the length of the string literal at the start, including its quotes.
 fn string_length(source: &str, is_raw: bool) -> Result<usize, String> {
     let is_triple = source.starts_with("\"\"\"") || source.starts_with("'''");
     let quote = &source[..if is_triple { 3 } else { 1 }];
@@ -338,7 +339,7 @@ fn string_length(source: &str, is_raw: bool) -> Result<usize, String> {
 /// Checks a parsed expression and collects the variables that it reads.
 struct ExpressionChecker<'a> {
     known: &'a [&'a str],
-    /// Variables of the loops around.
+    /// The variables of the enclosing loops.
     locals: Vec<String>,
     variables: BTreeSet<String>,
     /// The number of enclosing loops.
@@ -407,7 +408,7 @@ impl ExpressionChecker<'_> {
         Ok(())
     }
 
-    /// Operators have names with a symbol in them, such as `_==_` and `@in`.
+    /// Checks the name of a function. Operators have names with a symbol, such as `_==_` and `@in`.
     #[expect(clippy::unused_self, reason = "it belongs to the other checks of the walk")]
     fn check_function(&self, name: &str) -> Result<(), String> {
         let is_operator = name.starts_with(|c: char| !c.is_ascii_alphabetic());
@@ -424,7 +425,7 @@ pub(super) fn regex_error_message(error: &regex::Error) -> String {
     text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-/// A pattern has to be written out, so that it is checked here and not when a message comes.
+/// Checks a pattern. It must be a literal, so that the check happens here and not when a message arrives.
 fn check_pattern(pattern: Option<&IdedExpr>) -> Result<(), String> {
     let Some(Expr::Literal(LiteralValue::String(pattern))) = pattern.map(|pattern| &pattern.expr)
     else {

@@ -18,11 +18,11 @@ pub(crate) use node::FilePosition;
 pub(crate) use policy_compiler::{parse_hook, read_duration};
 pub(super) use policy_yaml::DefaultDecision;
 
-/// The longest policy, in bytes.
+/// The maximum length of a policy, in bytes.
 pub(crate) const MAX_BYTES: usize = 256 << 10;
 const MAX_RULES: usize = 500;
 
-/// One fault of a policy file.
+/// An error in a policy file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
     /// The line, counted from 1, if it is known.
@@ -34,12 +34,12 @@ pub struct PolicyError {
 }
 
 impl PolicyError {
-    /// A fault at a place of the file.
+    /// Creates an error at a position in the file.
     pub(crate) fn new(place: FilePosition, message: String) -> Self {
         Self { line: Some(place.line), column: Some(place.column), message }
     }
 
-    /// A fault of the whole file.
+    /// Creates an error about the whole file.
     fn without_position(message: String) -> Self {
         Self { line: None, column: None, message }
     }
@@ -57,7 +57,7 @@ impl fmt::Display for PolicyError {
     }
 }
 
-/// The faults of a policy file, in the order of its lines.
+/// The errors of a policy file, in the order of its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyErrors(pub Vec<PolicyError>);
 
@@ -106,10 +106,10 @@ pub(super) fn read_policy(text: &str) -> Result<(DefaultDecision, Vec<PolicyRule
     }
 }
 
-/// Read YAML of a known form, within bounds.
+/// Reads YAML of a known form, within limits.
 ///
 /// # Errors
-/// The first place where it is not YAML or not of that form.
+/// Returns the first position where the text is not YAML or does not have that form.
 pub(crate) fn read_yaml<T: DeserializeOwned>(
     text: &str,
     max_bytes: usize,
@@ -185,7 +185,7 @@ const fn describe_breach(breach: &BudgetBreach) -> &'static str {
     }
 }
 
-/// Faults as they are found.
+/// The errors found so far.
 struct ErrorCollector(Vec<PolicyError>);
 
 impl ErrorCollector {
@@ -193,13 +193,13 @@ impl ErrorCollector {
         self.0.push(PolicyError::new(place, message));
     }
 
-    /// The faults, in the order of their places.
+    /// Returns the errors, in the order of their positions.
     fn into_sorted(mut self) -> PolicyErrors {
         self.0.sort_by_key(|fault| (fault.line, fault.column));
         PolicyErrors(self.0)
     }
 
-    /// The value, or its fault noted under the name of the rule and the field.
+    /// Returns the value, or records its error under the name of the rule and the field.
     fn record_error<T>(
         &mut self,
         place: FilePosition,

@@ -47,11 +47,11 @@ pub(super) struct RuleNames<'c> {
     /// Set when it names a tool: a tool may have an empty name.
     pub(super) has_tool: bool,
     pub(super) capability: &'c str,
-    /// With its port, if it has one.
+    /// The host, with its port if it has one.
     pub(super) host: &'c str,
     pub(super) user: &'c str,
     pub(super) email: &'c str,
-    /// The token that acts for the user, where the two differ.
+    /// The token that acts for the user, when the two differ.
     pub(super) caller: &'c str,
     pub(super) agent: &'c str,
     pub(super) session: &'c str,
@@ -72,10 +72,10 @@ impl<'c> MessageFacts<'c> {
         &self.names
     }
 
-    /// The variables that an expression reads, and perhaps others.
+    /// Returns the variables that an expression reads, and possibly others.
     ///
     /// # Errors
-    /// It reads inputs, and they can be read in more than one way.
+    /// Fails when the expression reads inputs, and an input occurs twice.
     pub(super) fn variables(
         &mut self,
         expression: &CelExpression,
@@ -136,8 +136,8 @@ impl RuleNames<'_> {
     }
 }
 
-/// The id of the user of a message, if it states one. A2A messages carry it as an extra member of
-/// their context.
+/// Returns the id of the user of a message, if the message states one. A2A messages contain it as an extra
+/// member of their context.
 pub(crate) fn user_of(call: &MethodCall) -> Option<&str> {
     match call.context() {
         Some(context) => context.user.as_ref().map(|user| user.id.as_str()),
@@ -145,7 +145,7 @@ pub(crate) fn user_of(call: &MethodCall) -> Option<&str> {
     }
 }
 
-/// The id of the token that acts for the user, if the message states one.
+/// Returns the id of the token that acts for the user, if the message states one.
 pub(crate) fn caller_of(call: &MethodCall) -> Option<&str> {
     match call.context() {
         Some(context) => context.extra.get("caller")?.get("id")?.as_str(),
@@ -175,7 +175,7 @@ fn are_inputs_clear(call: &MethodCall) -> bool {
     names.len() == inputs.len() && !names.iter().any(|name| is_inside(name))
 }
 
-/// The tool that a message is about, if it says so.
+/// Returns the tool of a message, if the message names one.
 pub(crate) fn tool_of(call: &MethodCall) -> Option<&str> {
     match call {
         MethodCall::ToolCallRequest(step) => Some(&step.tool_call_request.tool_id),
@@ -222,8 +222,8 @@ fn build_variable<'c>(call: &'c MethodCall, name: &str) -> CelValue<'c> {
     }
 }
 
-/// The inputs by name. A dotted name such as `pathParameters.city` is there under that name and
-/// nested, so that a condition may say `inputs.pathParameters.city`.
+/// Returns the inputs by name. A dotted name such as `pathParameters.city` is available under that name and
+/// nested, so that a condition may use `inputs.pathParameters.city`.
 fn inputs(call: &MethodCall) -> CelValue<'_> {
     match call {
         MethodCall::ToolCallRequest(step) => {
@@ -256,7 +256,7 @@ fn insert_nested(inputs: &mut Object, name: &str, value: &Value) {
     }
 }
 
-/// Every text that a person would read in the message.
+/// Returns every text in the message that a person would read.
 pub(crate) fn texts(call: &MethodCall) -> Vec<Cow<'_, str>> {
     match call {
         MethodCall::AgentTrigger(step) => step.trigger.content.iter().filter_map(text_of).collect(),
@@ -334,7 +334,8 @@ fn reasoning(call: &MethodCall) -> Option<&str> {
     }
 }
 
-/// Absent texts are empty, so that a condition need not test for each of them.
+/// Returns the variable for the agent. Absent texts are empty, so that a condition need not test for each
+/// of them.
 fn agent(context: Option<&StepContext>) -> CelValue<'_> {
     let agent = context.map(|context| &context.agent);
     let text = |of: fn(&Agent) -> &String| agent.map_or("", |agent| of(agent));

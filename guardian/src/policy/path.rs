@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 const MAX_SEGMENTS: usize = 16;
 
-/// A place, or several where `[*]` stands.
+/// A path in a message. With `[*]` it matches several values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct MessagePath(Vec<PathSegment>);
 
@@ -49,8 +49,8 @@ impl MessagePath {
         Ok(Self(segments))
     }
 
-    /// The same place as seen from inside a member: `body.city` inside `body` is `city`, and inside
-    /// `body.city` it is that value itself. `None` if the member is not on the way.
+    /// Returns the same path relative to a member: `body.city` inside `body` is `city`, and inside
+    /// `body.city` it is that value itself. Returns `None` if the path does not go through the member.
     pub(super) fn relative_to(&self, name: &str) -> Option<Self> {
         let mut rest = self.0.as_slice();
         for part in name.split('.') {
@@ -63,7 +63,7 @@ impl MessagePath {
         Some(Self(rest.to_vec()))
     }
 
-    /// The names of members on the way.
+    /// Returns the names of the members in the path.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|segment| match segment {
             PathSegment::Member(name) => Some(name.as_str()),
@@ -71,7 +71,7 @@ impl MessagePath {
         })
     }
 
-    /// The path as one dotted name, if no index is in it.
+    /// Returns the path as one dotted name, if it has no index.
     pub(super) fn to_dotted_name(&self) -> Option<String> {
         let names = self.0.iter().map(|segment| match segment {
             PathSegment::Member(name) => Some(name.as_str()),
@@ -80,7 +80,7 @@ impl MessagePath {
         names.collect::<Option<Vec<_>>>().map(|names| names.join("."))
     }
 
-    /// Put a value there, making objects on the way. Whether that changed anything.
+    /// Sets the value at the path, and creates missing objects. Returns true when that changed anything.
     pub(super) fn set(&self, root: &mut Value, value: &Value) -> bool {
         let Some((last, way)) = self.0.split_last() else { return replace(root, value) };
         let mut changed = false;
@@ -125,7 +125,7 @@ impl MessagePath {
         changed
     }
 
-    /// Change every value that is there.
+    /// Changes every value at the path. Returns true when that changed anything.
     pub(super) fn edit_values(
         &self,
         root: &mut Value,

@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use super::approval::{Approval, ApprovalDecision, ApprovalRequest, ApprovalState};
 
-/// Most counts and most approvals that are kept at a time.
+/// The maximum number of counts, and of approvals, that are stored at a time.
 const MAX_COUNTS: usize = 100_000;
 const MAX_APPROVALS: usize = 1_000;
-/// Most approvals that are kept after they were used or their time was over.
+/// The maximum number of approvals that are stored after they were used or expired.
 const MAX_HISTORY: usize = 1_000;
-/// Above this many charges of one count, the oldest two become one.
+/// The maximum number of charges of one count. When there are more, the two oldest become one.
 const MAX_CHARGES: usize = 1_024;
-/// The longest time that a limit may look back, in hours.
+/// The maximum period of a limit, in hours.
 pub(super) const MAX_WITHIN: SignedDuration = SignedDuration::from_hours(31 * 24);
 
 /// Counts and approvals of one policy.
@@ -36,11 +36,11 @@ pub(crate) struct QuotaCharge {
     pub(crate) rule: String,
     /// The key that the limit counts separately, such as `session:s-1`.
     pub(crate) key: String,
-    /// In millionths.
+    /// The amount, in millionths.
     pub(crate) amount: u64,
 }
 
-/// A memory as it is written down.
+/// The saved form of a policy state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedPolicyState {
     spent: Vec<SavedCount>,
@@ -48,7 +48,7 @@ pub(crate) struct SavedPolicyState {
     asked: u64,
 }
 
-/// One count as it is written down.
+/// The saved form of one count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct SavedCount {
     rule: String,
@@ -88,11 +88,11 @@ pub(crate) struct SideEffects {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "is", rename_all = "lowercase")]
 pub(crate) enum ApprovalEffect {
-    /// A person is asked for it, with this message for the first time.
+    /// The approval is new: this message is the first that requires it.
     Asked(Box<Approval>),
-    /// It is asked for already, or was rejected.
+    /// The approval is pending already, or was rejected.
     Known { id: String },
-    /// It is used by this message, and by no other execution.
+    /// This message uses the approval, and no other execution may use it.
     Used {
         id: String,
         /// The execution that the message belongs to.
@@ -109,15 +109,15 @@ pub(super) const STATE_FULL: &str = "the guardian has reached its limit of store
 
 /// The result of a request for an approval.
 pub(super) enum ApprovalCheck {
-    /// It was given, and is used by this.
+    /// The approval was granted, and this message uses it.
     Used(ApprovalEffect),
-    /// It is waited for.
+    /// The approval is pending.
     Waiting(Approval, ApprovalEffect),
-    /// It was refused.
+    /// The approval was rejected.
     Rejected(Approval),
-    /// So many wait that no person can be asked.
+    /// Too many approvals are pending to request another one.
     Full,
-    /// As many wait for this asker as may.
+    /// This requester has the maximum number of pending approvals.
     QuotaReached(usize),
 }
 
@@ -240,7 +240,7 @@ impl PolicyState {
         ApprovalCheck::Waiting(approval, trace)
     }
 
-    /// The same for who only wants to know.
+    /// Returns the approval for a request, without using it or requesting a new one.
     pub(super) fn find_approval(
         &self,
         wanted: &ApprovalRequest<'_>,
@@ -250,7 +250,7 @@ impl PolicyState {
         used.or_else(|| self.approvals.values().find(|approval| approval.is_open_for(wanted, now)))
     }
 
-    /// Of those that are used or over, only the latest are kept.
+    /// Deletes the oldest of the used and expired approvals when there are too many.
     fn trim_history(&mut self, now: Timestamp) {
         let closed = self.approvals.values().filter(|approval| !approval.is_open(now));
         let Some(more) = closed.clone().count().checked_sub(MAX_HISTORY + 1) else { return };
@@ -285,7 +285,7 @@ impl PolicyState {
         approvals
     }
 
-    /// One that is waited for, as it would be once it is decided.
+    /// Returns a pending approval as it would be after a decision.
     pub(crate) fn decided_approval(
         &self,
         id: &str,
@@ -298,12 +298,12 @@ impl PolicyState {
         self.approvals.get(id).filter(waiting).map(|approval| approval.with_decision(decided, now))
     }
 
-    /// One as it is, whatever its state.
+    /// Returns the approval with this id, in any state.
     pub(crate) fn approval(&self, id: &str) -> Option<&Approval> {
         self.approvals.get(id)
     }
 
-    /// Puts an approval in the place of the one with its id.
+    /// Replaces the approval with the same id.
     pub(crate) fn set_approval(&mut self, approval: Approval) {
         self.approvals.insert(approval.id.clone(), approval);
     }
@@ -337,8 +337,8 @@ impl PolicyState {
     }
 }
 
-/// Notes a charge. Where there are many, the two oldest become one at the later time, which counts
-/// them for longer and never for less.
+/// Adds a charge. When there are too many, the two oldest become one at the later time, so that they count
+/// longer and never shorter.
 fn add_charge(charges: &mut VecDeque<(Timestamp, u64)>, now: Timestamp, amount: u64) {
     charges.push_back((now, amount));
     if MAX_CHARGES < charges.len()

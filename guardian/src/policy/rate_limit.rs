@@ -7,16 +7,16 @@ use super::expression::{CelExpression, CelNumber};
 use super::message_facts::MessageFacts;
 use super::policy_state::QuotaCharge;
 
-/// Amounts are counted in millionths, so that sums of decimal numbers are exact.
+/// The factor of amounts. They are counted in millionths, so that sums of decimal numbers are exact.
 pub(super) const UNIT: u64 = 1_000_000;
-/// Longest name that a count is kept under as it is, in bytes.
+/// The maximum length of a name that is the key of a count unchanged, in bytes.
 const MAX_KEY: usize = 128;
 
-/// A rule with a limit applies to what goes beyond it.
+/// The limit of a rule. The rule applies to messages beyond the limit.
 #[derive(Debug)]
 pub(super) struct RateLimit {
     pub(super) cost: MessageCost,
-    /// The most in [`RateLimit::within`], in millionths.
+    /// The maximum amount in [`RateLimit::within`], in millionths.
     pub(super) most: u64,
     pub(super) per: LimitScope,
     pub(super) within: SignedDuration,
@@ -25,7 +25,7 @@ pub(super) struct RateLimit {
 /// The cost of a message.
 #[derive(Debug)]
 pub(super) enum MessageCost {
-    /// One, as every other.
+    /// Each message counts as one.
     Call,
     /// The result of this expression over the message.
     Spend(CelExpression),

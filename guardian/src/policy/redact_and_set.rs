@@ -19,7 +19,7 @@ pub(super) struct Modification {
     pub(super) redact: Vec<Redaction>,
 }
 
-/// One redaction: a pattern everywhere or at a place, or whatever is at a place.
+/// A redaction: a pattern everywhere or at a path, or every value at a path.
 #[derive(Clone, Debug)]
 pub(super) struct Redaction {
     pub(super) path: Option<MessagePath>,
@@ -27,7 +27,7 @@ pub(super) struct Redaction {
     pub(super) replacement: String,
 }
 
-/// Texts as the JSON that they are: each is read once for all rules and for the log.
+/// The parsed JSON of texts. Each text is parsed once for all rules and for the log.
 #[derive(Debug, Default)]
 pub(crate) struct ParsedTexts(BTreeMap<String, ParsedText>);
 
@@ -37,15 +37,16 @@ enum ParsedText {
     Plain,
     Json {
         value: Value,
-        /// A member that is there twice is dropped on reading, and would stay in the text unseen.
+        /// Set when a member occurs twice. Parsing drops one of them, but the text would still contain it.
         is_ambiguous: bool,
-        /// Without escapes every name and every text of the value stands in the text as it is.
+        /// Set when the text has escapes. Without them, the text contains every name and every text of the
+        /// value literally.
         has_escapes: bool,
     },
 }
 
 impl ParsedTexts {
-    /// The array or object that a text is, if it was read.
+    /// Returns the array or object in a text, if it was parsed.
     pub(crate) fn get(&self, text: &str) -> Option<&Value> {
         match self.0.get(text)? {
             ParsedText::Json { value, .. } => Some(value),
@@ -85,7 +86,7 @@ impl ParsedText {
 }
 
 impl Modification {
-    /// Change the part of a message that its hook covers. Whether anything was changed.
+    /// Changes the part of a message that its hook covers. Returns true when anything changed.
     pub(super) fn apply(&self, call: &mut Cow<'_, MethodCall>, opened: &mut ParsedTexts) -> bool {
         let Some(changed) = self.modified_part(call, opened) else { return false };
         changed.put_into(call.to_mut());
@@ -192,8 +193,8 @@ impl Modification {
         changed
     }
 
-    /// The inputs are a list of dotted names: a path begins with one of them, and a place that no
-    /// input has becomes a new input.
+    /// Changes the inputs, which are a list of dotted names. A path begins with one of them. A path that
+    /// matches no input becomes a new input.
     fn change_inputs(&self, inputs: &mut Vec<ToolArgumentValue>) -> bool {
         let mut changed = false;
         for (path, new) in &self.set {
@@ -241,8 +242,8 @@ impl Modification {
         changed
     }
 
-    /// A text as it becomes, if it becomes another one. JSON is changed as JSON, so that it stays JSON;
-    /// any other as text.
+    /// Returns the changed text, or `None` if the text does not change. JSON is changed as JSON, so that it
+    /// stays JSON; any other text is changed as text.
     fn modified_text(&self, text: &str, opened: &mut ParsedTexts) -> Option<String> {
         if let ParsedText::Json { value, is_ambiguous, has_escapes } = opened.read(text) {
             let plain = Some(text).filter(|_| !*has_escapes);
@@ -302,7 +303,7 @@ impl Redaction {
         }
     }
 
-    /// Names are searched too: an address may be the key of an object.
+    /// Redacts the members of an object, including their names: an address may be the key of an object.
     fn apply_to_members(&self, members: &mut Object) -> bool {
         let mut changed =
             members.values_mut().fold(false, |changed, value| self.apply_to_value(value) | changed);
@@ -328,7 +329,7 @@ impl Redaction {
         true
     }
 
-    /// The text as it becomes, if it becomes another one.
+    /// Returns the redacted text, or `None` if the text does not change.
     fn redact_text(&self, text: &str) -> Option<String> {
         match self.pattern.as_ref()?.redact(text, &self.replacement) {
             Cow::Owned(redacted) if redacted != text => Some(redacted),
@@ -361,7 +362,7 @@ pub(super) enum ModifiedPart {
 }
 
 impl ModifiedPart {
-    /// Into the message that it is of.
+    /// Puts the changed part into its message.
     pub(super) fn put_into(self, call: &mut MethodCall) {
         match (call, self) {
             (MethodCall::ToolCallRequest(step), Self::Inputs(inputs)) => {

@@ -64,7 +64,7 @@ impl RedactionPattern {
         Ok(Self::Regex(regex))
     }
 
-    /// The text with every hit replaced, borrowed if there is none.
+    /// Returns the text with every match replaced, borrowed if there is no match.
     pub(super) fn redact<'t>(&self, text: &'t str, replacement: &str) -> Cow<'t, str> {
         let whole = |_: &Captures<'_>| replacement.to_owned();
         match self {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::expression::CelValue;
 
-/// The variable `request`. A message without a prepared request has empty members.
+/// Returns the variable `request`. Its members are empty when the message has no prepared request.
 pub(super) fn request(context: Option<&StepContext>) -> CelValue<'_> {
     let given = context.and_then(|context| context.extra.get("request"));
     let text =
@@ -31,7 +31,7 @@ pub(super) fn request(context: Option<&StepContext>) -> CelValue<'_> {
     CelValue::object(others.collect::<Vec<_>>().into_iter().chain(known))
 }
 
-/// Headers with their names in lower case.
+/// Returns the headers with their names in lower case.
 fn headers(given: Option<&Object>) -> CelValue<'_> {
     let headers = given.and_then(|members| members.get("headers")?.as_object());
     let headers = headers.into_iter().flatten();
@@ -53,7 +53,7 @@ fn body(given: Option<&Object>) -> CelValue<'_> {
     CelValue::object(absent.into_iter().chain(given))
 }
 
-/// A host in lower case, with its port if it has one, without the dot at its end.
+/// Returns the host in lower case, with its port if it has one, without the dot at its end.
 pub(super) fn normalize_host(host: &str) -> String {
     let host = normalize_encoding(host).to_ascii_lowercase();
     let host = host.trim_end_matches('.');
@@ -66,8 +66,8 @@ pub(super) fn normalize_host(host: &str) -> String {
     }
 }
 
-/// A path in its one spelling (RFC 3986, section 6.2.2): unreserved characters decoded, `\` read as
-/// `/`, empty segments and `.` left out, `..` resolved. An empty path stays empty.
+/// Normalises a path (RFC 3986, section 6.2.2): decodes unreserved characters, reads `\` as `/`, removes
+/// empty segments and `.`, and resolves `..`. An empty path stays empty.
 pub(super) fn normalize_path(path: &str) -> String {
     if path.is_empty() {
         return String::new();
@@ -86,7 +86,7 @@ pub(super) fn normalize_path(path: &str) -> String {
     format!("/{}{end}", segments.join("/"))
 }
 
-/// An address with host and path in their one spelling. A fragment is never sent.
+/// Normalises the host and the path of an address. It removes the fragment, which is never sent.
 pub(super) fn normalize_url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return normalize_path(url) };
     let rest = rest.split('#').next().unwrap_or_default();
@@ -101,8 +101,8 @@ pub(super) fn normalize_url(url: &str) -> String {
     format!("{scheme}://{}{}{query}", normalize_host(host), normalize_path(path))
 }
 
-/// Percent-encoded unreserved characters decoded, other encodings in upper case, and a `%` that
-/// begins none encoded. Doing it again changes nothing.
+/// Decodes percent-encoded unreserved characters, writes other encodings in upper case, and encodes a `%`
+/// that does not begin an encoding. A second call changes nothing.
 fn normalize_encoding(text: &str) -> String {
     let mut made = String::with_capacity(text.len());
     let mut rest = text;

@@ -9,13 +9,13 @@ use super::message_facts::{MessageFacts, RuleNames};
 use super::rate_limit::RateLimit;
 use super::redact_and_set::Modification;
 
-/// One rule.
+/// A rule of a policy.
 #[derive(Debug)]
 pub(super) struct PolicyRule {
     pub(super) id: String,
-    /// The hooks it is about; all of them if `None`.
+    /// The hooks of the rule; all hooks if `None`.
     pub(super) methods: Option<Vec<Method>>,
-    /// The names it is about, all of them to be met.
+    /// The names that the rule requires; all of them must match.
     pub(super) named: Vec<(RuleSubject, Vec<Regex>)>,
     pub(super) when: Option<CelExpression>,
     pub(super) limit: Option<RateLimit>,
@@ -41,7 +41,7 @@ pub(super) enum RuleEffect {
     Allow,
     Deny,
     Modify(Modification),
-    /// A person has to agree within this time.
+    /// A person must approve within this time.
     Approve {
         within: SignedDuration,
     },
@@ -119,7 +119,7 @@ impl RuleEffect {
 }
 
 impl RuleSubject {
-    /// Whatever goes by this subject in a message.
+    /// Returns the names in a message that belong to this subject.
     fn names_in<'c>(self, names: &RuleNames<'c>) -> [Option<&'c str>; 2] {
         match self {
             Self::Tool => [Some(names.tool), None],

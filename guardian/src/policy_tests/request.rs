@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use super::text::RequestText;
 use crate::policy::parse_hook;
 
-/// The execution of a message that states none.
+/// The execution of a message that names none.
 const EXECUTION: &str = "execution";
 
-/// The message as that of an execution of its own, unless it states which one it is of.
+/// Returns the message with a separate execution, unless the message names one.
 pub(super) fn with_execution_id(request: &Request, number: u32) -> Request {
     let mut request = request.clone();
     let id = match &mut request.call {
@@ -23,10 +23,10 @@ pub(super) fn with_execution_id(request: &Request, number: u32) -> Request {
     request
 }
 
-/// The message.
+/// Builds the message.
 ///
 /// # Errors
-/// A sentence that says why there is none.
+/// Returns the reason when the message cannot be built.
 pub(super) fn build_message(text: &RequestText) -> Result<Request, String> {
     if let Some(aos) = &text.aos {
         return parse_message(aos.clone());

@@ -30,7 +30,7 @@ pub(super) struct StepText {
     pub(super) expect: ExpectText,
 }
 
-/// A message in short, or whole under `aos`.
+/// A message in short form, or complete under `aos`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RequestText {
@@ -47,16 +47,16 @@ pub(super) struct RequestText {
     pub(super) reasoning: Option<String>,
     /// The MCP or A2A message.
     pub(super) message: Option<Map<String, Value>>,
-    /// An id or an e-mail address, or both in an object.
+    /// The user: an id, an e-mail address, or an object with both.
     pub(super) user: Option<Value>,
     /// The token that acts for the user.
     pub(super) caller: Option<String>,
     pub(super) session: Option<String>,
     pub(super) agent: Option<String>,
-    /// A name, or an object.
+    /// The capability: a name, or an object.
     pub(super) capability: Option<Value>,
     pub(super) host: Option<String>,
-    /// The prepared request, as `context.request` has it.
+    /// The prepared request, as in `context.request`.
     pub(super) request: Option<Map<String, Value>>,
     pub(super) aos: Option<Value>,
 }
@@ -66,7 +66,7 @@ pub(super) struct ExpectText {
     pub(super) decision: ExpectedDecision,
     pub(super) reason_codes: Option<OneOrMany>,
     pub(super) rules: Option<OneOrMany>,
-    /// A part of the message.
+    /// A part of the expected message.
     pub(super) message: Option<String>,
     pub(super) inputs: Option<Map<String, Value>>,
     pub(super) outputs: Option<Vec<String>>,

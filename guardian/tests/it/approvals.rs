@@ -138,7 +138,7 @@ async fn nobody_approves_without_the_token() {
         assert_eq!(world.send("GET", "/v1/approvals", token, Vec::new()).await.0, 401);
     }
     assert_eq!(waiting(&ask(&world, &inputs, 2).await), id);
-    // Where the request has no token, there is nobody who could.
+    // Where there is no token, there is nobody who could.
     let without = World::new(POLICY);
     let id = waiting(&ask(&without, &inputs, 1).await);
     assert_eq!(settle(&without, &id, "approve", Some("")).await.0, 401);
@@ -475,7 +475,7 @@ async fn followers_see_what_waits_and_each_change() {
         ("pending", &third),
         ("rejected", &third),
     ];
-    // One that comes back is given its current content missed.
+    // One that comes back is given what it has missed.
     let mut again = open(Some(&seen)).await.into_body().into_data_stream();
     for body in [&mut body, &mut again] {
         for (name, approval) in expected {

@@ -162,11 +162,11 @@ fn what_is_no_case_is_told() {
     assert_snapshot!(faults("cases:\n  - name: a\n"), @r#"line 2, column 11: case "a": needs either request and expect, or steps"#);
     assert_snapshot!(faults("cases:\n  - {name: a, request: {}, expect: perhaps}\n"), @"line 2, column 36: expect: unknown variant `perhaps`, expected one of `allow`, `deny`, `modify`");
     assert_snapshot!(faults("cases:\n  - {name: a, request: {tol: x}, expect: deny}\n"), @"line 2, column 25: unknown field `tol`, expected one of hook, tool, inputs, outputs, is_error, texts, role, query, reasoning, message, user, caller, session, agent, capability, host, request, aos; did you mean `tool`?");
-    assert_snapshot!(faults("cases:\n  - {name: a, request: {outputs: [x]}, expect: deny}\n"), @r#"line 2, column 12: case "a": step 1: outputs has no place in steps/toolCallRequest"#);
+    assert_snapshot!(faults("cases:\n  - {name: a, request: {outputs: [x]}, expect: deny}\n"), @r#"line 2, column 12: case "a": step 1: outputs is not allowed in steps/toolCallRequest"#);
     assert_snapshot!(faults("cases:\n  - {name: a, request: {hook: toolCall}, expect: deny}\n"), @r#"line 2, column 12: case "a": step 1: hook "toolCall" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A"#);
-    assert_snapshot!(faults("cases:\n  - {name: a, request: {hook: message, role: robot}, expect: deny}\n"), @r#"line 2, column 12: case "a": step 1: the request is none: params.message.role: must be one of user, agent, system"#);
-    assert_snapshot!(faults("cases:\n  - {name: a, request: {aos: {id: 1}}, expect: deny}\n"), @r#"line 2, column 12: case "a": step 1: the request is none: not a JSON-RPC 2.0 request: jsonrpc must be "2.0""#);
-    assert_snapshot!(faults("cases:\n  - {name: a, steps: [{after: soon, request: {}, expect: deny}]}\n"), @r#"line 2, column 12: case "a": step 1: after "soon" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
+    assert_snapshot!(faults("cases:\n  - {name: a, request: {hook: message, role: robot}, expect: deny}\n"), @r#"line 2, column 12: case "a": step 1: the request is invalid: params.message.role: must be one of user, agent, system"#);
+    assert_snapshot!(faults("cases:\n  - {name: a, request: {aos: {id: 1}}, expect: deny}\n"), @r#"line 2, column 12: case "a": step 1: the request is invalid: not a JSON-RPC 2.0 request: jsonrpc must be "2.0""#);
+    assert_snapshot!(faults("cases:\n  - {name: a, steps: [{after: soon, request: {}, expect: deny}]}\n"), @r#"line 2, column 12: case "a": step 1: after "soon" is not a duration from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
     assert_snapshot!(faults("cases:\n  - {name: a, steps: [{times: 0, request: {}, expect: deny}]}\n"), @r#"line 2, column 12: case "a": step 1: times is not from 1 to 10000"#);
 }
 

@@ -302,7 +302,7 @@ fn a_condition_that_fails_denies() {
         assert!(ruling.response.message.contains(told), "{}", ruling.response.message);
     };
     check("inputs.city == 'Paris'", json!({}), "there is no city; test with has(…)");
-    check("inputs.city", json!({"city": "Paris"}), "gives a string and not a boolean");
+    check("inputs.city", json!({"city": "Paris"}), "results in a string, not a boolean");
     check("inputs.city + 1 == 2", json!({"city": "s3cret"}), "cannot be evaluated");
     check("1 / inputs.n == 1", json!({"n": 0}), "cannot be evaluated");
 }
@@ -705,7 +705,7 @@ rules:
     line 16, column 47: missing field `within`
     line 16, column 48: unknown field `with`, expected one of within; did you mean `within`?
     "#);
-    // Numbers and words that YAML takes for unknown are texts where texts belong.
+    // Numbers and words that YAML takes for something else are texts where texts belong.
     let text = "version: 1\ndefault: deny\nrules:\n  - {id: 404, tool: \"*\", decision: deny, message: true}\n";
     Policy::parse(text).unwrap();
 }
@@ -720,14 +720,14 @@ fn faults_of_limits_and_approvals_are_told() {
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, spend: inputs.a, most: 1}"), @"line 4, column 57: rule r: limit requires either calls, or spend and most");
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: inputs.a}"), @"line 4, column 57: rule r: limit spend requires most");
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: inputs.a, most: -1}"), @"line 4, column 57: rule r: limit most is not between 0 and 10^12");
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: amount, most: 1}"), @"line 4, column 57: rule r: limit spend reads amount, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params");
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: 32d}"), @r#"line 4, column 57: rule r: limit within "32d" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: soon}"), @r#"line 4, column 57: rule r: limit within "soon" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: amount, most: 1}"), @"line 4, column 57: rule r: limit spend reads amount, which is not one of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: 32d}"), @r#"line 4, column 57: rule r: limit within "32d" is not a duration from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: soon}"), @r#"line 4, column 57: rule r: limit within "soon" is not a duration from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, per: day}"), @"line 4, column 73: unknown variant `day`, expected one of all, session, user, agent, capability, tool");
-    assert_snapshot!(rule("deny, approval: {within: 1h}"), @"line 4, column 39: rule r: approval needs decision approve");
-    assert_snapshot!(rule("approve, approval: {within: 0s}"), @r#"line 4, column 42: rule r: approval.within "0s" is no time from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
+    assert_snapshot!(rule("deny, approval: {within: 1h}"), @"line 4, column 39: rule r: approval requires decision approve");
+    assert_snapshot!(rule("approve, approval: {within: 0s}"), @r#"line 4, column 42: rule r: approval.within "0s" is not a duration from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
     assert_snapshot!(rule("deny, host: ['']"), @"line 4, column 36: rule r: host is empty, so it would never match");
-    assert_snapshot!(rule("deny, user: []"), @"line 4, column 35: rule r: user is empty, so it would never apply");
+    assert_snapshot!(rule("deny, user: []"), @"line 4, column 35: rule r: user is empty, so the rule would never apply");
 }
 
 #[test]
@@ -738,7 +738,7 @@ fn what_is_no_policy_is_told_with_its_line() {
     line 4, column 5: missing field `decision`
     line 5, column 5: unknown field `decide`, expected one of id, description, on, tool, capability, host, user, agent, session, when, limit, decision, message, reason_codes, modify, approval
     ");
-    assert_snapshot!(faults("version: 2\ndefault: allow\n"), @"line 1, column 10: version 2 is not known here, use version 1");
+    assert_snapshot!(faults("version: 2\ndefault: allow\n"), @"line 1, column 10: unknown version 2; use version 1");
     assert_snapshot!(faults("version: 1\n"), @"line 1, column 1: missing field `default`: write `default: deny`, or `allow`");
     assert_snapshot!(faults("version: 1\ndefault: allow\ndefault: deny\n"), @"line 3, column 1: duplicate name");
     assert_snapshot!(faults("version: 1\ndefault: allow\nrules: [\n"), @"line 3, column 8: unclosed bracket '['");
@@ -755,7 +755,7 @@ fn the_size_of_a_policy_is_bounded() {
     let many: String = (0..501).map(|n| format!("  - {{id: r{n}, decision: deny}}\n")).collect();
     assert_eq!(
         faults(&format!("version: 1\ndefault: deny\nrules:\n{many}")),
-        "there are more than 500 rules"
+        "the policy has more than 500 rules"
     );
     let long = format!("version: 1\ndefault: deny\n# {}\n", "x".repeat(300_000));
     assert_eq!(faults(&long), "the file is longer than 262144 bytes");

@@ -6,18 +6,13 @@
 use std::fmt::Write as _;
 
 use libfuzzer_sys::fuzz_target;
-
-#[path = "../../src/embed/embeddings_response.rs"]
-mod embeddings_response;
-#[path = "../../src/embed/unit_vector.rs"]
-mod unit_vector;
-
-use unit_vector::{Embedding, to_unit};
+use registry::embed::Embedding;
+use registry::fuzzing::{MAX_DIMENSIONS, parse_response};
 
 fuzz_target!(|input: (u8, Option<u8>, &[u8])| {
     let (count, expected, bytes) = input;
     let (count, expected) = (usize::from(count % 5), expected.map(usize::from));
-    let Ok((vectors, length)) = embeddings_response::read(bytes, count, expected) else { return };
+    let Ok((vectors, length)) = parse_response(bytes, count, expected) else { return };
     check(&vectors, count, length);
     assert!(expected.is_none_or(|expected| expected == length));
     // What was read is an answer itself, in another form.
@@ -28,7 +23,7 @@ fuzz_target!(|input: (u8, Option<u8>, &[u8])| {
         write!(text, "{comma}{{\"index\":{index},\"embedding\":{numbers:?}}}").expect("it is text");
     }
     let again = format!("{{\"data\":[{text}]}}");
-    let (again, _) = embeddings_response::read(again.as_bytes(), count, expected).expect("it was read before");
+    let (again, _) = parse_response(again.as_bytes(), count, expected).expect("it was read before");
     check(&again, count, length);
     for pair in vectors.iter().zip(&again) {
         match pair {
@@ -44,7 +39,7 @@ fuzz_target!(|input: (u8, Option<u8>, &[u8])| {
 fn check(vectors: &[Embedding], count: usize, length: usize) {
     assert_eq!(vectors.len(), count);
     for vector in vectors.iter().flatten() {
-        assert!(vector.len() == length && length <= embeddings_response::MOST_DIMENSIONS);
+        assert!(vector.len() == length && length <= MAX_DIMENSIONS);
         let square: f32 = vector.iter().map(|number| number * number).sum();
         assert!((square - 1.0).abs() < 1e-3, "{square}");
     }

@@ -29,10 +29,11 @@ impl Catalog {
         })
     }
 
-    /// At most `limit` entries before a number, of one capability or all, the newest first.
+    /// Returns at most `limit` audit entries before a number, of one capability or of all, the newest
+    /// first.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails when the store does not respond.
     pub(crate) async fn audit(
         &self,
         before: Option<u64>,

@@ -20,11 +20,11 @@ use crate::io_matching::{self, IoMatch, OutputPort};
 use crate::store::VersionEntry;
 use crate::store::dependency_rows::{PortDirection, ServiceQuery, normalize_port_name};
 
-/// Versions that may lead to one, of which each is looked at.
+/// The maximum number of dependents of one version that a graph checks.
 const MAX_DEPENDENTS: usize = 256;
-/// Documents that are looked at for one graph.
+/// The maximum number of documents that are read for one graph.
 const MAX_DOCUMENTS: usize = 2048;
-/// Other capabilities that are named of a service.
+/// The maximum number of other capabilities that a graph lists for a service.
 const MAX_SHARING: u32 = 20;
 /// The most capabilities that are compared with one, and the most pairs in a response.
 const MAX_COMPARED: u32 = 500;
@@ -96,8 +96,9 @@ impl Catalog {
         })
     }
 
-    /// The versions that may lead to a capability, yanked ones left out, and whether there are
-    /// more. A damaged one leads nowhere; a yanked one leads on for those that pin it.
+    /// Returns the versions that may use a capability directly or through others, without yanked ones. The
+    /// flag is true when there are more. The search does not continue from a damaged version. It continues
+    /// from a yanked one, because other versions may pin it.
     async fn find_dependents(
         &self,
         name: &CapabilityName,
@@ -214,13 +215,13 @@ fn to_compatible_io(
     }
 }
 
-/// The versions around one, as they use each other today.
+/// The versions around one version, with their current dependencies on each other.
 struct DependencyWeb<'w> {
     root: Digest,
     nodes: BTreeMap<Digest, GraphNode>,
     /// The uses: the dependent, its dependency, and the version that the dependency resolves to.
     edges: Vec<(Digest, &'w Dependency, Option<Digest>)>,
-    /// The nodes within reach.
+    /// The nodes within the requested depth of the root.
     reached: BTreeSet<Digest>,
     is_truncated: bool,
 }
@@ -285,7 +286,7 @@ impl<'w> DependencyWeb<'w> {
         }
     }
 
-    /// The nodes within reach, and the edges between them; the root first.
+    /// Returns the nodes within reach, the root first, and the edges between them.
     fn collect_reached(&self) -> (Vec<GraphNode>, Vec<GraphEdge>) {
         let reached =
             |digest: &Digest| self.nodes.get(digest).filter(|_| self.reached.contains(digest));

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::mirror::MirrorSource;
 use crate::store::lifecycle::{AuditActor, LifecycleChange, LifecycleResult, OwnerResult};
 
-/// The longest message of a deprecation, in characters.
+/// The maximum length of the message of a deprecation, in characters.
 const MAX_MESSAGE_LENGTH: usize = 500;
 
 impl Catalog {
@@ -37,10 +37,10 @@ impl Catalog {
         Ok(LifecycleResponse { impact, ..answer })
     }
 
-    /// Deprecates a version, or takes that back.
+    /// Deprecates a version, or removes its deprecation.
     ///
     /// # Errors
-    /// When there is no such version, its name belongs to others, or the request makes no sense.
+    /// Fails when the version does not exist, its name belongs to others, or the request is invalid.
     pub(crate) async fn deprecate(
         &self,
         name: &CapabilityName,

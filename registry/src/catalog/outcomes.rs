@@ -13,7 +13,7 @@ use crate::outcome_weighting::{HALF_LIFE_DAYS, SESSION_SLOTS};
 use crate::rank;
 use crate::store::{RecordResult, ReporterKey, RunOutcome};
 
-/// The longest name of an executor or a session.
+/// The maximum length of the name of an executor or a session, in bytes.
 const MAX_NAME_LENGTH: usize = 64;
 /// The most hosts in a report.
 const MAX_HOSTS: usize = 64;
@@ -25,7 +25,7 @@ impl Catalog {
     /// Counts the outcome of a run, once.
     ///
     /// # Errors
-    /// When there is no such version, or it has another digest, or the report makes no sense.
+    /// Fails when the version does not exist or has another digest, or the report is invalid.
     pub(crate) async fn record_outcome(&self, report: OutcomeReport) -> Result<(), Error> {
         check_report(&report).map_err(|text| Error::BadOutcome(text.to_owned()))?;
         let now = (self.clock)();

@@ -35,11 +35,11 @@ const MAX_NEAREST: usize = 3;
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub(crate) enum AnySearchResponse {
-    /// To `intent`.
+    /// The response to a request with `intent`.
     One(SearchResponse),
-    /// To `intents`.
+    /// The response to a request with `intents`.
     Several(BatchSearchResponse),
-    /// To `level: services`.
+    /// The response to a request with `level: services`.
     Services(ServiceSearchResponse),
 }
 
@@ -52,7 +52,7 @@ struct SearchCandidates {
     degraded: Option<DegradedReason>,
 }
 
-/// A candidate with its place in the answer.
+/// A candidate with its ranking.
 struct RankedHit {
     entry: Arc<VersionEntry>,
     similarity: f64,
@@ -60,7 +60,7 @@ struct RankedHit {
     chosen: RankedChoice,
 }
 
-/// The candidates for an intent that a strategy has chosen, best first.
+/// The candidates that a strategy has chosen for an intent, the best first.
 struct RankedList<'s> {
     strategy: &'s RankStrategy,
     ranked: Vec<RankedHit>,
@@ -118,7 +118,7 @@ impl Catalog {
         Ok(reply)
     }
 
-    /// The answer to each intent.
+    /// Returns the response to each intent.
     async fn answer_intents(
         &self,
         request: &SearchRequest,
@@ -186,7 +186,7 @@ impl Catalog {
         (self.clock)().duration_since(started).as_secs_f64() * 1000.0
     }
 
-    /// Asks the index for all intents at once.
+    /// Queries the index for all intents at once.
     async fn query_index(
         &self,
         asked: &ValidSearch<'_>,
@@ -217,8 +217,9 @@ impl Catalog {
         Ok(lengths.into_iter().map(to_findable).collect())
     }
 
-    /// The best candidates of each intent under the first strategy that admits any, without those
-    /// that the store does not have; none under the last strategy, when none is admitted.
+    /// Ranks the candidates of each intent with the first strategy that admits a candidate. Leaves out
+    /// candidates that the store does not have. When no strategy admits a candidate, the list is empty and
+    /// names the last strategy.
     async fn rank_candidates<'s>(
         &self,
         found: &[SearchCandidates],
@@ -289,7 +290,7 @@ impl Catalog {
         Ok(healths.collect())
     }
 
-    /// The first that earlier pages have not given and that may be offered, as many as a page has.
+    /// Builds the next page: the best candidates that are not on earlier pages and that may be offered.
     async fn build_page(
         &self,
         ranked: Vec<RankedHit>,

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::store::dependency_rows::ServiceQuery;
 
 impl Catalog {
-    /// A page of services, in order of host.
+    /// Returns a page of services, in order of host.
     pub(crate) async fn list_services(
         &self,
         after: Option<&Domain>,
@@ -22,11 +22,11 @@ impl Catalog {
         Ok(ServiceList { services, next })
     }
 
-    /// A service, and a page of the capabilities that talk to it, in order of name. Damaged ones
-    /// are left out.
+    /// Returns a service and a page of the capabilities that use it, in order of name. Leaves out damaged
+    /// ones.
     ///
     /// # Errors
-    /// When no live capability talks to it.
+    /// Fails when no live capability uses the service.
     pub(crate) async fn list_capabilities_at(
         &self,
         host: &Domain,

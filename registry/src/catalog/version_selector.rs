@@ -6,17 +6,17 @@ use semver::{Version, VersionReq};
 use crate::Error;
 use crate::store::VersionEntry;
 
-/// The most versions that an error lists.
+/// The maximum number of versions that an error lists.
 const MAX_LISTED: usize = 8;
-/// The longest text of a version or range.
+/// The maximum length of the text of a version or range, in bytes.
 const MAX_TEXT_LENGTH: usize = 128;
 
-/// One version, a range, or whatever is newest.
+/// A selection of a version: an exact one, the newest in a range, or the newest.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum VersionSelection {
-    /// Exactly this one, yanked or not: who pins a version gets it.
+    /// Exactly this version, even when it is yanked: a caller that pins a version gets it.
     Exact(Version),
-    /// The newest one in the range that is not yanked; a stable one where there is one.
+    /// The newest version in the range that is not yanked; a stable one if there is one.
     Range(VersionReq),
     /// The live version: the newest stable one that is not yanked; when there is none, the newest
     /// pre-release that is not yanked.
@@ -24,10 +24,10 @@ pub(crate) enum VersionSelection {
 }
 
 impl VersionSelection {
-    /// Reads `1.2.3`, a range such as `^1.2`, or `latest`.
+    /// Parses `1.2.3`, a range such as `^1.2`, or `latest`.
     ///
     /// # Errors
-    /// When the text is none of them.
+    /// Fails when the text is none of them.
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         if text == "latest" || text == "*" {
             return Ok(Self::Latest);
@@ -47,7 +47,7 @@ impl VersionSelection {
             .map_err(|_| malformed())
     }
 
-    /// The entry that is meant; they are all of one capability.
+    /// Returns the selected entry. All entries must be of one capability.
     pub(crate) fn select<'e>(&self, entries: &'e [VersionEntry]) -> Option<&'e VersionEntry> {
         let newest = |matches: &dyn Fn(&Version) -> bool| {
             entries
@@ -62,7 +62,7 @@ impl VersionSelection {
         }
     }
 
-    /// Says that nothing is as asked for, and what there is.
+    /// Creates the error for a selection that matches no version. It lists the known versions.
     pub(crate) fn missing_error(&self, name: &CapabilityName, entries: &[VersionEntry]) -> Error {
         if entries.is_empty() {
             return Error::CapabilityMissing(name.to_string());

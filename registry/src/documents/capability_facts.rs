@@ -12,9 +12,9 @@ use semver::Version;
 use crate::io_matching::OutputPort;
 use crate::store::dependency_rows::{PortDirection, RelationRows, ServiceUse, normalize_port_name};
 
-/// Inputs, and outputs, of one document that others are found by.
+/// The maximum number of inputs, and of outputs, of one document that are stored to find it by.
 const MAX_PORTS: usize = 100;
-/// The longest title of a service, in characters.
+/// The maximum length of the title of a service, in characters.
 const MAX_TITLE_LENGTH: usize = 100;
 
 /// The facts of a document that the registry uses.
@@ -29,7 +29,7 @@ pub(crate) struct CapabilityFacts {
     pub(crate) outputs: Vec<OutputPort>,
     /// The intents of its examples.
     pub(crate) intents: Vec<String>,
-    /// Every name that an author goes by, as [`author_key`] writes it.
+    /// All names of each author, normalised by [`author_key`].
     pub(crate) authors: BTreeSet<String>,
     pub(crate) services: BTreeSet<ServiceUse>,
     pub(crate) dependency_interface: Arc<DependencyInterface>,
@@ -61,7 +61,7 @@ impl CapabilityFacts {
         }
     }
 
-    /// The rows by which others find it.
+    /// Returns the rows by which other capabilities find this one.
     pub(crate) fn to_relation_rows(&self) -> RelationRows {
         let taken = self.parameters.iter().take(MAX_PORTS);
         let taken = taken.map(|input| (PortDirection::Input, normalize_port_name(&input.name)));
@@ -81,7 +81,7 @@ impl CapabilityFacts {
     }
 }
 
-/// Each domain, with what its own tasks call the service and the format they have.
+/// Returns each domain with the service title and the format in the document's own tasks.
 fn find_service_uses(document: &Document) -> BTreeSet<ServiceUse> {
     let capability = document.capability();
     let mut services = BTreeSet::new();
@@ -107,7 +107,7 @@ fn find_service_uses(document: &Document) -> BTreeSet<ServiceUse> {
     services
 }
 
-/// A name of an author as it is compared: without case, and without the `@` of an account.
+/// Normalises the name of an author for comparison: in lower case, and without the `@` of an account.
 pub(crate) fn author_key(name: &str) -> String {
     let name = name.trim();
     name.strip_prefix('@').unwrap_or(name).to_lowercase()

@@ -35,7 +35,7 @@ impl DocumentReader {
         try_join_all(summaries).await
     }
 
-    /// The cards that are remembered, and of the others those that the index has.
+    /// Loads the cached cards, and the missing ones from the index.
     async fn load_cards(
         &self,
         entries: &[&VersionEntry],
@@ -98,7 +98,7 @@ impl DocumentReader {
         summary
     }
 
-    /// The card of a document, for the index to carry.
+    /// Builds the card of a document for the index.
     pub(crate) fn build_card(entry: &VersionEntry, opened: &VerifiedDocument) -> Option<String> {
         SummaryCard::from_facts(Digest::of_bytes(&opened.source), entry, &opened.facts)?.to_json()
     }

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::CapabilityFacts;
 use crate::store::VersionEntry;
 
-/// Cards of another version of the program are not believed: it may read documents otherwise.
+/// The version of the program. Cards of another version are ignored, because it may read documents
+/// differently.
 const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The longest card in bytes; a longer summary gets no card.
 const MAX_CARD_BYTES: usize = 4 * 1024;
@@ -47,7 +48,7 @@ impl HitSummary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SummaryCard {
     program: String,
-    /// SHA-256 of the bytes.
+    /// The SHA-256 of the bytes.
     text: Digest,
     /// The digest of the content.
     digest: Digest,
@@ -78,12 +79,13 @@ impl SummaryCard {
         })
     }
 
-    /// As the index carries it, unless it is too long.
+    /// Returns the JSON that the index stores, or `None` when it is too long.
     pub(super) fn to_json(&self) -> Option<String> {
         serde_json::to_string(self).ok().filter(|card| card.len() <= MAX_CARD_BYTES)
     }
 
-    /// Reads one that the index carries.
+    /// Parses a card from the index. Returns `None` when the card is damaged or of another version of the
+    /// program.
     pub(super) fn from_json(card: &str) -> Option<Self> {
         serde_json::from_str(card).ok().filter(|card: &Self| card.program == PROGRAM_VERSION)
     }

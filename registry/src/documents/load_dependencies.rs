@@ -12,7 +12,8 @@ use super::DocumentReader;
 use crate::Error;
 use crate::store::VersionEntry;
 
-/// Documents that are looked at for one document; a tree that is larger is refused.
+/// The maximum number of documents that are read for one document. A larger tree of dependencies is
+/// rejected.
 const MAX_DOCUMENTS: usize = 512;
 
 impl DocumentReader {
@@ -34,7 +35,7 @@ impl DocumentReader {
     /// most `most` documents in total.
     ///
     /// # Errors
-    /// As [`Self::load_dependencies`] does.
+    /// Fails for the same reasons as [`Self::load_dependencies`].
     pub(crate) async fn load_missing(
         &self,
         index: &mut DependencyIndex,

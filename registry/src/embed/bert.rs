@@ -11,12 +11,12 @@ use ndarray::{Array1, Array2, ArrayView2, Axis, Slice};
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
 
-/// Bounds on a model; larger ones are no sentence transformers for this place.
+/// The limits of a model. Larger models are rejected.
 const MAX_WIDTH: usize = 4096;
 const MAX_LAYERS: usize = 64;
 const MAX_POSITIONS: usize = 8192;
 
-/// `config.json`.
+/// The content of `config.json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Config {
     model_type: String,
@@ -66,7 +66,7 @@ struct EncoderLayer {
 
 #[derive(Debug)]
 struct LinearLayer {
-    /// A row for each output.
+    /// The weights, with one row for each output.
     weight: Array2<f32>,
     bias: Array1<f32>,
 }
@@ -79,10 +79,10 @@ struct LayerNorm {
 }
 
 impl Config {
-    /// Checks what can be known without the weights.
+    /// Checks everything that does not depend on the weights.
     ///
     /// # Errors
-    /// When it is another family of models, or out of bounds.
+    /// Fails when the family of the model is not supported, or a size is out of bounds.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.model_type != "bert" {
             return Err(format!("`{}` models are not supported, only `bert`", self.model_type));
@@ -118,17 +118,17 @@ impl Config {
         self.max_position_embeddings
     }
 
-    /// Numbers of pieces that it knows.
+    /// Returns the number of pieces in the vocabulary.
     pub(super) fn vocabulary(&self) -> usize {
         self.vocab_size
     }
 }
 
 impl BertEncoder {
-    /// Takes the weights out of `model.safetensors`.
+    /// Loads the weights from `model.safetensors`.
     ///
     /// # Errors
-    /// When one is missing, or is not of the size that the configuration says.
+    /// Fails when a tensor is missing, or its size differs from the configuration.
     pub(super) fn load(config: &Config, weights: &SafeTensors<'_>) -> Result<Self, String> {
         // Models that were saved with a head have their encoder below a name.
         let prefix = match weights.tensor("embeddings.LayerNorm.weight") {
@@ -166,7 +166,7 @@ impl BertEncoder {
         })
     }
 
-    /// Length of a vector.
+    /// Returns the length of a vector.
     pub(super) fn width(&self) -> usize {
         self.words.ncols()
     }
@@ -244,7 +244,7 @@ fn part<'x>(
     part
 }
 
-/// Each row becomes shares that add up to one.
+/// Converts each row to shares that add up to one.
 fn softmax(scores: &mut Array2<f32>) {
     for mut row in scores.rows_mut() {
         let most = row.fold(f32::NEG_INFINITY, |most, score| most.max(*score));
@@ -274,7 +274,7 @@ impl LayerNorm {
     }
 }
 
-/// Tensors by name, checked for their size.
+/// A source of tensors by name that checks their sizes.
 struct TensorSource<'w> {
     weights: &'w SafeTensors<'w>,
     prefix: &'static str,
@@ -314,7 +314,7 @@ impl TensorSource<'_> {
         self.read(name, &[length]).map(Array1::from)
     }
 
-    /// The first row of a table that has one or two.
+    /// Returns the first row of a table with one or two rows.
     fn vector_of_rows(&self, name: &str, columns: usize) -> Result<Array1<f32>, String> {
         let table = self.matrix(name, 2, columns).or_else(|_| self.matrix(name, 1, columns))?;
         Ok(table.index_axis(Axis(0), 0).to_owned())

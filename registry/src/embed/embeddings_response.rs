@@ -9,10 +9,10 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use super::{Embedding, to_unit};
 
-/// The longest vector that is taken.
-pub(super) const MAX_DIMENSIONS: usize = 8192;
+/// The maximum length of a vector, in dimensions.
+pub(crate) const MAX_DIMENSIONS: usize = 8192;
 
-/// `{"data": [{"index": 0, "embedding": …}, …]}`; the rest is of no use here.
+/// The response `{"data": [{"index": 0, "embedding": …}, …]}`. Other members are ignored.
 #[derive(Deserialize)]
 struct EmbeddingsResponse {
     data: Vec<EmbeddingItem>,
@@ -24,7 +24,7 @@ struct EmbeddingItem {
     embedding: VectorNumbers,
 }
 
-/// A list of numbers, or one text with little-endian floats of four bytes in Base64.
+/// The numbers of a vector: a list of numbers, or a Base64 text of little-endian floats of four bytes.
 struct VectorNumbers(Vec<f32>);
 
 /// Vectors of length one, in the order of the texts, and their length. `None` stands for a vector without a
@@ -33,7 +33,7 @@ struct VectorNumbers(Vec<f32>);
 /// # Errors
 /// When the response is not for `count` texts, a value is not a finite number, or a vector does not have
 /// the length of the others or `expected`.
-pub(super) fn parse_response(
+pub(crate) fn parse_response(
     answer: &[u8],
     count: usize,
     expected: Option<usize>,
@@ -138,7 +138,7 @@ mod tests {
         for (answer, expected) in [
             ("{}".to_owned(), "missing field `data`"),
             (one(json!({"index": 0})), "missing field `embedding`"),
-            (json!({"data": []}).to_string(), "1 vectors were asked for, 0 came"),
+            (json!({"data": []}).to_string(), "1 vectors were requested, but 0 were returned"),
             (one(json!({"index": 1, "embedding": [1]})), "has the index 1 of 1"),
             (one(json!({"index": -1, "embedding": [1]})), "invalid value"),
             (one(json!({"embedding": []})), "has 0 numbers"),

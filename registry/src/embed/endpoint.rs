@@ -15,13 +15,14 @@ use tokio::time::Instant;
 use super::embeddings_response::{self, MAX_DIMENSIONS};
 use super::{EmbedDeadline, EmbedPurpose, Embedding, Error, PromptPrefixes, RULES, short_digest};
 
-/// Texts of one request, and their bytes together.
+/// The maximum number of texts of one request, and of their bytes together.
 const MAX_TEXTS: usize = 64;
 const MAX_REQUEST_BYTES: usize = 128 * 1024;
-/// Bytes of a text that count; and of one that was refused as it is, perhaps for its length.
+/// The maximum number of bytes of a text that count, and of a text that the endpoint has rejected, perhaps
+/// because of its length.
 const MAX_TEXT_BYTES: usize = 8 * 1024;
 const SHORTENED_TEXT_BYTES: usize = 1024;
-/// The largest answer: so many vectors as JSON.
+/// The maximum size of a response in bytes: the vectors of a full request as JSON.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -31,7 +32,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const ATTEMPTS: u32 = 4;
 /// The pause after the first attempt; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest pause that an endpoint can ask for.
+/// The maximum pause that an endpoint can request.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// After this many failures in a row, waiting callers skip the endpoint for this time.
 const FAILURES_BEFORE_COOLDOWN: u32 = 3;
@@ -42,11 +43,11 @@ const COOLDOWN: Duration = Duration::from_secs(5);
 pub struct EndpointConfig {
     /// The URL before `/embeddings`, such as `https://api.openai.com/v1`.
     pub base: Url,
-    /// The model to ask for.
+    /// The requested model.
     pub model: String,
-    /// Goes along as a bearer token.
+    /// The key, which each request contains as a bearer token.
     pub key: Option<Secret>,
-    /// The length of vectors to ask for; without it the model decides.
+    /// The requested length of vectors; when absent, the model decides.
     pub dimensions: Option<usize>,
     /// The requested encoding of numbers.
     pub encoding: VectorEncoding,
@@ -58,14 +59,14 @@ pub struct EndpointConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VectorEncoding {
-    /// As JSON numbers: every endpoint can.
+    /// JSON numbers, which every endpoint supports.
     #[default]
     Float,
-    /// As little-endian floats of four bytes in Base64: a third of the size.
+    /// Little-endian floats of four bytes in Base64: a third of the size.
     Base64,
 }
 
-/// An endpoint that can be asked. Copies share it.
+/// The client of an embeddings endpoint. Copies share it.
 #[derive(Debug, Clone)]
 pub struct EmbeddingEndpoint {
     client: Arc<EndpointClient>,
@@ -78,7 +79,7 @@ struct EndpointClient {
     headers: HeaderMap,
     config: EndpointConfig,
     id: String,
-    /// Known from the configuration, or since the first answer.
+    /// The length of vectors, from the configuration or from the first response.
     dimensions: OnceLock<usize>,
     health: Mutex<EndpointHealth>,
 }
@@ -101,11 +102,11 @@ struct EmbeddingsRequest<'r> {
 
 /// The reason for the failure of one request.
 enum EmbedRequestError {
-    /// The endpoint may do it later, at best after this pause.
+    /// The request may succeed later, after this pause if the endpoint states one.
     Retryable(String, Option<Duration>),
-    /// It does not take these texts.
+    /// The endpoint rejected these texts.
     TextsRejected(String),
-    /// It does not take any texts as they are sent.
+    /// The endpoint rejects all requests of this kind.
     Permanent(String),
 }
 
@@ -213,8 +214,8 @@ impl EmbeddingEndpoint {
 }
 
 impl EndpointClient {
-    /// The vectors of one batch. When the endpoint does not take it, halves of it are tried, so that
-    /// one text that is too long for the model costs no other its vector.
+    /// Returns the vectors of one batch. When the endpoint rejects the batch, the client sends each half
+    /// separately. So one text that is too long for the model does not cost the other texts their vectors.
     async fn embed_batch(
         &self,
         texts: &[&str],
@@ -285,7 +286,7 @@ impl EndpointClient {
         }
     }
 
-    /// One request and its answer.
+    /// Sends one request and reads its response.
     async fn send_request(
         &self,
         texts: &[&str],
@@ -369,13 +370,13 @@ fn unavailable(why: &str) -> Error {
     Error::Unavailable(format!("the embeddings endpoint: {why}"))
 }
 
-/// The beginning of a text, in whole characters.
+/// Returns the beginning of a text, cut between two characters.
 fn truncate(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }
 
-/// `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date. That is compared with the `Date` of
-/// the answer itself, so that no two clocks have to agree.
+/// Reads `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date. A date is compared with the `Date`
+/// of the same response, so that the clocks of both sides do not have to agree.
 fn requested_pause(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     let wanted = text(RETRY_AFTER)?;

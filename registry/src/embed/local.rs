@@ -21,18 +21,18 @@ use super::{
     wordpiece_tokenizer,
 };
 
-/// The largest file of weights, and of any other file.
+/// The maximum size of the file of weights, and of any other file, in bytes.
 const MAX_WEIGHTS_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
-/// Pieces of a text that count when the folder does not say, and at most.
+/// The number of pieces of a text that count when the folder states no number. It is also the maximum.
 const DEFAULT_PIECES: usize = 512;
-/// Positions that go through the model together.
+/// The maximum number of positions in one batch.
 const BATCH_POSITIONS: usize = 2048;
 /// The number of calls that compute at the same time. Queries have permits of their own, so that they do
 /// not wait for an index that is being built.
 const DOCUMENT_WORKERS: usize = 1;
 const QUERY_WORKERS: usize = 2;
-/// Processors that a call about documents uses, at most; one about a query uses one.
+/// The maximum number of processors for a call about documents. A call about a query uses one.
 const MAX_THREADS: usize = 4;
 
 /// A model in a folder. Copies share it.
@@ -49,20 +49,20 @@ struct LoadedModel {
     pieces: ModelVocabulary,
     pooling: PoolingMode,
     prefixes: PromptPrefixes,
-    /// Positions of a text that count.
+    /// The maximum number of positions of a text that count.
     positions: usize,
 }
 
 /// The method that combines the positions of a text into one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PoolingMode {
-    /// Their mean.
+    /// The mean of all positions.
     Mean,
-    /// The first one.
+    /// The first position.
     First,
 }
 
-/// One of `modules.json`.
+/// An entry of `modules.json`.
 #[derive(Deserialize)]
 struct ModelModule {
     #[serde(rename = "type")]
@@ -70,7 +70,7 @@ struct ModelModule {
     path: String,
 }
 
-/// `1_Pooling/config.json`.
+/// The content of `1_Pooling/config.json`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PoolingFile {
@@ -82,13 +82,13 @@ struct PoolingFile {
     pooling_mode_lasttoken: bool,
 }
 
-/// `sentence_bert_config.json`.
+/// The content of `sentence_bert_config.json`.
 #[derive(Default, Deserialize)]
 struct SentenceBertConfig {
     max_seq_length: Option<usize>,
 }
 
-/// `config_sentence_transformers.json`.
+/// The content of `config_sentence_transformers.json`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PromptConfig {
@@ -190,7 +190,7 @@ impl LocalModel {
 }
 
 impl LoadedModel {
-    /// The vectors of texts, in their order, made by so many threads.
+    /// Returns the vectors of texts, in their order, computed by `threads` threads.
     fn embed(&self, texts: &[String], purpose: EmbedPurpose, threads: usize) -> Vec<Embedding> {
         let cut: Vec<_> = texts.iter().map(|text| self.tokenize(text, purpose)).collect();
         let part = cut.len().div_ceil(threads).max(1);
@@ -223,7 +223,7 @@ impl LoadedModel {
         vectors
     }
 
-    /// The pieces of a text between the two marks; none when it has none.
+    /// Returns the pieces of a text between the two marker pieces; empty when the text is blank.
     fn tokenize(&self, text: &str, purpose: EmbedPurpose) -> Vec<u32> {
         if text.trim().is_empty() {
             return Vec::new();

@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Embedding;
 
-/// Short texts from all walks of life, one in a line. What capabilities are about, but none of them
-/// is one; no constant but [`SimilarityScale`] depends on them.
+/// Short texts about many different subjects, one in a line. They are about the subjects of capabilities,
+/// but none of them describes a capability. Only [`SimilarityScale`] depends on them.
 static UNRELATED: &str = include_str!("../../data/unrelated.txt");
 
-/// A deviation below this is none: such an embedder finds all texts alike.
+/// The minimum deviation. With a smaller one, the embedder finds all texts alike.
 const MIN_DEVIATION: f64 = 1e-3;
 
 /// The distribution of an embedder's cosines between unrelated texts.
@@ -22,7 +22,7 @@ pub struct SimilarityScale {
 }
 
 impl SimilarityScale {
-    /// The texts that have little to do with each other.
+    /// Returns the texts that have little to do with each other.
     pub fn texts() -> impl Iterator<Item = &'static str> {
         UNRELATED.lines()
     }
@@ -58,7 +58,7 @@ impl SimilarityScale {
         (cosine - self.mean) / self.deviation
     }
 
-    /// The cosine at a height.
+    /// Returns the cosine at a height.
     #[must_use]
     pub fn cosine(self, height: f64) -> f64 {
         self.mean + height * self.deviation

@@ -35,20 +35,20 @@ const NO_ROW: u32 = u32::MAX;
 /// The reason why bytes are not a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TableError {
-    /// Another magic, version or width of values.
+    /// The magic number, the version or the width of values is wrong.
     #[error("this is not an embedding table of format {FORMAT}")]
     Format,
-    /// The sections named in the header do not fill the file exactly.
+    /// The sections in the header do not fill the file exactly.
     #[error("the embedding table is {found} bytes long, its header says {expected}")]
     Length {
-        /// Bytes the header asks for.
+        /// The number of bytes that the header requires.
         expected: usize,
-        /// Bytes there are.
+        /// The actual number of bytes.
         found: usize,
     },
 }
 
-/// Width of a stored value.
+/// The width of a stored value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueWidth {
     /// Four bits, two values in a byte.
@@ -86,11 +86,10 @@ impl std::fmt::Debug for EmbeddingTable<'_> {
 }
 
 impl<'a> EmbeddingTable<'a> {
-    /// Checks the header and cuts the sections.
+    /// Checks the header and splits the sections.
     ///
     /// # Errors
-    ///
-    /// When the bytes are no table of this format, or too many or too few.
+    /// Fails when the bytes are not a table of this format, or their number is wrong.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, TableError> {
         let header = bytes.get(..HEADER).ok_or(TableError::Format)?;
         let width = match header[6] {
@@ -125,17 +124,17 @@ impl<'a> EmbeddingTable<'a> {
         Ok(Self { dimensions, width, starts, scales, values, rows, ends, vocabulary })
     }
 
-    /// Length of a vector.
+    /// Returns the length of a vector.
     pub(crate) fn dimensions(&self) -> usize {
         self.dimensions
     }
 
-    /// Width of a value.
+    /// Returns the width of a value.
     pub(crate) fn width(&self) -> ValueWidth {
         self.width
     }
 
-    /// Adds the vector of `piece` to `sum`. False when the piece has none.
+    /// Adds the vector of `piece` to `sum`. Returns false when the piece has no vector.
     pub(crate) fn add_row(&self, piece: TablePiece, sum: &mut [f32]) -> bool {
         let Some(row) = number(self.rows, piece.0).filter(|row| *row != NO_ROW) else {
             return false;
@@ -163,7 +162,7 @@ impl<'a> EmbeddingTable<'a> {
         true
     }
 
-    /// A piece as the reference tokenizer writes it.
+    /// Returns a piece as the reference tokenizer writes it.
     #[cfg(test)]
     pub(crate) fn spell(&self, piece: TablePiece) -> String {
         let mark = if piece.0 < self.starts { "" } else { "##" };

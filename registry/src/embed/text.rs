@@ -10,9 +10,9 @@ use a2s::split_name;
 const NAME_WEIGHT: f32 = 1.0;
 const DESCRIPTION_WEIGHT: f32 = 1.0;
 const PARAMETERS_WEIGHT: f32 = 0.2;
-/// All intents together.
+/// The weight of all intents together.
 const INTENTS_WEIGHT: f32 = 1.0;
-/// Example intents of one capability that count.
+/// The maximum number of example intents of one capability that count.
 pub const MAX_INTENTS: usize = 20;
 /// Labels of a hostname that say nothing about the service.
 const GENERIC_LABELS: &str = "api apis app co com dev edu example gov http io localhost net org rest \
@@ -38,7 +38,7 @@ pub struct EmbeddingSource<'a> {
 pub struct IndexedText {
     /// The parts for the vector, each with its weight, which does not depend on the length of the part.
     pub dense: Vec<(String, f32)>,
-    /// For the term index: everything, descriptions of parameters and words of hostnames too.
+    /// The text for the term index: all parts, including descriptions of parameters and words of hostnames.
     pub sparse: String,
 }
 

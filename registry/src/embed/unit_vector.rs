@@ -1,9 +1,9 @@
 //! Vectors that can be compared: all are of length one.
 
-/// The vector of a text, of length one; none when the text means nothing to its embedder.
+/// The vector of a text, of length one; `None` when the text has no meaning to its embedder.
 pub type Embedding = Option<Vec<f32>>;
 
-/// A vector of length one in the same direction, if it has one.
+/// Scales a vector to length one. Returns `None` when its length is too small or not finite.
 pub(super) fn to_unit(mut vector: Vec<f32>) -> Embedding {
     // In double precision, because squares of what others send may be out of range.
     let length = vector.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();

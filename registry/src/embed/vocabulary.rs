@@ -6,17 +6,17 @@ use serde::Deserialize;
 
 use super::wordpiece_tokenizer::{PiecePosition, Vocabulary};
 
-/// The most pieces that a vocabulary may have.
+/// The maximum number of pieces of a vocabulary.
 const MAX_PIECES: usize = 1_000_000;
 
-/// Pieces by their letters.
+/// The pieces of a model, by their text.
 #[derive(Debug)]
 pub(super) struct ModelVocabulary {
     starts: BTreeMap<Box<str>, u32>,
     insides: BTreeMap<Box<str>, u32>,
-    /// Bytes of the longest piece.
+    /// The length of the longest piece, in bytes.
     longest: usize,
-    /// Stands before every text.
+    /// Begins every text.
     pub(super) first: u32,
     /// Ends every text.
     pub(super) last: u32,
@@ -34,7 +34,7 @@ struct TokenizerFile {
 struct TokenizerModel {
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// Piece and number; other kinds of model write lists here.
+    /// The number of each piece. Other kinds of models have lists here.
     vocab: serde_json::Value,
     continuing_subword_prefix: Option<String>,
 }
@@ -54,10 +54,10 @@ struct Normalizer {
 }
 
 impl ModelVocabulary {
-    /// Reads `tokenizer.json`.
+    /// Parses `tokenizer.json`.
     ///
     /// # Errors
-    /// When it is broken, or cuts texts in another way than [`super::wordpiece_tokenizer`] does.
+    /// Fails when the file is broken, or splits texts differently from [`super::wordpiece_tokenizer`].
     pub(super) fn parse(file: &[u8]) -> Result<Self, String> {
         let file: TokenizerFile =
             serde_json::from_slice(file).map_err(|error| error.to_string())?;
@@ -110,7 +110,7 @@ impl ModelVocabulary {
         Ok(Self { starts, insides, longest, first, last, unknown })
     }
 
-    /// One more than the largest number of a piece.
+    /// Returns the largest number of a piece plus one.
     pub(super) fn size(&self) -> usize {
         let numbers = self.starts.values().chain(self.insides.values());
         numbers.max().map_or(0, |largest| *largest as usize + 1)

@@ -10,26 +10,26 @@ use std::ops::ControlFlow;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory as _};
 
-/// Bytes of a text that are read; the rest is ignored.
+/// The maximum number of bytes of a text that are read. The rest is ignored.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
-/// Characters of a word; a longer one is unknown.
+/// The maximum number of characters of a word. A longer word is unknown.
 const MAX_WORD_LENGTH: usize = 100;
 
 /// The position of a piece in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PiecePosition {
-    /// At its beginning.
+    /// At the beginning of a word.
     Start,
     /// After another piece; vocabularies write `##` before it.
     Inside,
 }
 
-/// The pieces that there are.
+/// A set of word pieces.
 pub(crate) trait Vocabulary {
     /// The representation of a piece.
     type Piece;
 
-    /// The longest piece that `text` begins with, and its length in bytes.
+    /// Returns the longest piece at the start of `text`, and its length in bytes.
     fn find_longest(&self, place: PiecePosition, text: &str) -> Option<(Self::Piece, usize)>;
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn visit_pieces<V: Vocabulary>(
     let _ = visit_words(text, |word| visit_word(vocabulary, word, &mut take));
 }
 
-/// Calls `visit` with each word: normalised, never empty.
+/// Calls `visit` with each word. A word is normalised and never empty.
 fn visit_words(text: &str, mut visit: impl FnMut(&str) -> ControlFlow<()>) -> ControlFlow<()> {
     let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
     let bare = text.chars().filter(|c| !is_dropped(*c)).nfd().filter(|c| !is_accent(*c));
@@ -73,7 +73,8 @@ fn visit_words(text: &str, mut visit: impl FnMut(&str) -> ControlFlow<()>) -> Co
     if word.is_empty() { ControlFlow::Continue(()) } else { visit(&word) }
 }
 
-/// Cuts one word, twice: a word is known only when its end is reached.
+/// Splits one word into pieces. It splits the word twice, because only the end shows that all pieces are
+/// known.
 fn visit_word<V: Vocabulary>(
     vocabulary: &V,
     word: &str,
@@ -87,7 +88,7 @@ fn visit_word<V: Vocabulary>(
     split_word(vocabulary, word).try_for_each(take)
 }
 
-/// The pieces of a word; the last one is `None` when the rest of the word has none.
+/// Returns the pieces of a word. The last one is `None` when the rest of the word has no piece.
 fn split_word<'w, V: Vocabulary>(
     vocabulary: &'w V,
     word: &'w str,
@@ -102,7 +103,8 @@ fn split_word<'w, V: Vocabulary>(
     })
 }
 
-/// Characters that are removed before anything else; tabs and line ends are spaces instead.
+/// Returns true when the character is removed before anything else. Tabs and line ends become spaces
+/// instead.
 fn is_dropped(character: char) -> bool {
     match character {
         '\t' | '\n' | '\r' => false,
@@ -126,7 +128,7 @@ fn is_punctuation(character: char) -> bool {
     character.general_category_group() == GeneralCategoryGroup::Punctuation
 }
 
-/// The blocks of Han ideographs, which are written without spaces.
+/// Returns true when the character is a Han ideograph. They are written without spaces.
 fn is_ideograph(character: char) -> bool {
     matches!(
         character,

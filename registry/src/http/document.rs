@@ -8,7 +8,7 @@ use crate::Error;
 
 const JSON: &str = "application/json";
 
-/// A form that a document can be given in.
+/// A form of a document in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DocumentRepresentation {
     /// The source text, which is YAML even when it is JSON.
@@ -18,11 +18,11 @@ pub(super) enum DocumentRepresentation {
 }
 
 impl DocumentRepresentation {
-    /// The form that the caller likes best; the source text where there is no difference
-    /// (RFC 9110, section 12.5.1).
+    /// Returns the form that the caller prefers, and the source text when both are equal (RFC 9110, section
+    /// 12.5.1).
     ///
     /// # Errors
-    /// When the caller accepts neither.
+    /// Fails when the caller accepts neither.
     pub(super) fn from_accept_header(headers: &HeaderMap) -> Result<Self, Error> {
         let values: Vec<_> = headers
             .get_all(header::ACCEPT)
@@ -77,7 +77,7 @@ fn quality(accept: &str, media_type: &str) -> f32 {
     best.1
 }
 
-/// Weak, because both forms of one document have the same tag.
+/// Creates a weak tag, because both forms of one document have the same tag.
 pub(super) fn etag(digest: Digest) -> HeaderValue {
     HeaderValue::try_from(format!("W/\"{digest}\"")).unwrap_or(HeaderValue::from_static("W/\"\""))
 }
@@ -94,10 +94,10 @@ pub(super) fn matches_etag(headers: &HeaderMap, tag: &HeaderValue) -> bool {
         .any(|known| known.trim() == "*" || opaque(known) == opaque(tag))
 }
 
-/// The content of a document as JSON; a document that is JSON stays as it is.
+/// Converts a document to JSON. A document that is JSON stays unchanged.
 ///
 /// # Errors
-/// When the source is no document; it was one when it was opened.
+/// Fails when the source is not a document, although it was one when it was opened.
 pub(super) fn to_json(source: Vec<u8>) -> Result<Vec<u8>, Error> {
     if serde_json::from_slice::<serde::de::IgnoredAny>(&source).is_ok() {
         return Ok(source);

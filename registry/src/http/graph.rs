@@ -13,7 +13,7 @@ use super::request::{CapabilityNameParam, NameAndSelector, QueryParams};
 use crate::Error;
 use crate::catalog::VersionSelection;
 
-/// The longest way from the root.
+/// The maximum distance from the root, in steps.
 const MAX_DEPTH: usize = 2 * a2s::MAX_DEPENDENCY_DEPTH;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -51,7 +51,7 @@ pub(super) async fn get_graph(
 
 /// Read the graph of a version
 ///
-/// The same for the version that is named, or that a range means.
+/// Returns the graph of the named version, or of the version that the range selects.
 #[utoipa::path(
     get, path = "/v1/capabilities/{name}/{version}/graph", tag = "capabilities",
     params(

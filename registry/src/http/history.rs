@@ -23,10 +23,10 @@ use super::{App, HttpState};
 use crate::Error;
 use crate::change_feed::FeedFollower;
 
-/// Changes on a page when the caller does not say how many, and at most.
+/// The default number of changes on a page, and the maximum.
 const DEFAULT_PAGE_SIZE: u32 = 100;
 const MAX_PAGE_SIZE: u32 = 1_000;
-/// Keeps proxies from closing a stream in which nothing happens.
+/// The interval of the messages that keep proxies from closing an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -43,9 +43,9 @@ pub(super) struct ChangesParams {
 
 /// List changes
 ///
-/// Every publish, yank, unyank and deprecation, in order, from the beginning or after a number. With
-/// `Accept: text/event-stream` the registry sends them as they happen: `id` is the number, `event` the
-/// action, `data` the change; with `Last-IndexerEvent-ID` the stream continues after that change.
+/// Returns every publish, yank, unyank and deprecation, in order, from the beginning or after a number.
+/// With `Accept: text/event-stream` the registry sends changes as they happen: `id` is the number, `event`
+/// the action, `data` the change. With the header Last-Event-ID the stream continues after that change.
 #[utoipa::path(
     get, path = "/v1/changes", tag = "changes",
     params(
@@ -102,8 +102,8 @@ struct ChangeStream {
 }
 
 impl ChangeStream {
-    /// The next change. None when the registry stops or its store fails: the client comes back
-    /// with the last number.
+    /// Returns the next change. Returns `None` when the registry stops or its store fails: the client then
+    /// reconnects with the last number.
     async fn next(&mut self) -> Option<RegistryChange> {
         loop {
             if let Some(change) = self.waiting.pop_front() {
@@ -123,7 +123,8 @@ impl ChangeStream {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AuditParams {
-    /// The number before which the page ends: `next` of the page before. The newest, when absent.
+    /// The number before which the page ends: `next` of the previous page. When absent, the page has the
+    /// newest entries.
     before: Option<u64>,
     /// Only entries about this capability.
     name: Option<CapabilityName>,
@@ -134,8 +135,8 @@ pub(super) struct AuditParams {
 
 /// Read who changed what
 ///
-/// Everything that was ever published, yanked, deprecated, handed over, and every token that was
-/// made or revoked; the newest first.
+/// Returns every publish, yank, deprecation and change of owners, and every created or revoked token; the
+/// newest first.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "changes", security(("token" = [])), params(AuditParams),
     responses(

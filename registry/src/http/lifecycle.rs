@@ -90,7 +90,8 @@ pub(super) async fn deprecate_version(
     Ok(Json(app.catalog.deprecate(&name, &selector, request, &caller, mirror).await?))
 }
 
-/// The source of a mirror that changes a version, with the checksum that it knows the version by.
+/// Reads the source of a mirror that changes a version, with the checksum that the mirror states for the
+/// version.
 fn read_mirror(headers: &HeaderMap, caller: &Caller) -> Result<Option<MirrorSource>, Error> {
     let mirror = MirrorSource::from_headers(headers, caller)?;
     if mirror.as_ref().is_some_and(|mirror| mirror.checksum.is_none()) {
@@ -102,7 +103,7 @@ fn read_mirror(headers: &HeaderMap, caller: &Caller) -> Result<Option<MirrorSour
 
 /// List the owners of a name
 ///
-/// Who publishes under a free name owns it; only owners and admins publish, yank and deprecate there.
+/// The first publisher of a free name owns it; only owners and admins publish, yank and deprecate under it.
 #[utoipa::path(
     get, path = "/v1/capabilities/{name}/owners", tag = "capabilities",
     params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase")),
@@ -119,8 +120,8 @@ pub(super) async fn list_owners(
 
 /// Change the owners of a name
 ///
-/// Adds one, removes one, or makes it the only one. An owner is the name of a token, or `owner` for
-/// the owner's token.
+/// Adds an owner, removes an owner, or makes one the only owner. An owner is the name of a token, or
+/// `owner` for the owner's token.
 #[utoipa::path(
     post, path = "/v1/capabilities/{name}/owners", tag = "capabilities",
     security(("token" = [])), request_body = OwnerUpdate,

@@ -19,7 +19,7 @@ use crate::catalog::VersionSelection;
 
 /// The scope that a route requires of a token.
 pub(super) trait RequiredScope {
-    /// The scope.
+    /// The required scope.
     const SCOPE: TokenScope;
 }
 
@@ -53,7 +53,7 @@ impl<N: RequiredScope> FromRequestParts<Arc<HttpState>> for AuthorizedCaller<N> 
     }
 }
 
-/// The caller of a route that needs no token: none without a known one.
+/// The caller of a route that requires no token; `None` without a known token.
 #[derive(Debug)]
 pub(super) struct OptionalCaller(pub(super) Option<Principal>);
 
@@ -134,7 +134,7 @@ impl FromRequestParts<Arc<HttpState>> for HostParam {
     }
 }
 
-/// A text that is no name is the name of nothing.
+/// Parses the name of a capability. An invalid name counts as an unknown capability.
 fn parse_name(text: &str) -> Result<CapabilityName, Error> {
     CapabilityName::new(text).map_err(|_| Error::CapabilityMissing(text.chars().take(80).collect()))
 }
@@ -171,7 +171,7 @@ impl FromRequest<Arc<HttpState>> for DocumentBody {
     }
 }
 
-/// One JSON object.
+/// The JSON object in the body.
 #[derive(Debug)]
 pub(super) struct JsonBody<T>(pub(super) T);
 

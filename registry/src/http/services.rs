@@ -26,8 +26,8 @@ pub(super) struct ServicePage {
 
 /// List services
 ///
-/// The hosts that live capabilities talk to, in order of host, with what their descriptions call
-/// them, formats, and the permissions that callers need.
+/// Returns the hosts that live capabilities use, in order of host, with the titles in their descriptions,
+/// their formats, and the permissions that callers need.
 #[utoipa::path(
     get, path = "/v1/services", tag = "services", params(ServicePage),
     responses(

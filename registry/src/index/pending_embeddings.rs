@@ -22,7 +22,7 @@ const BATCH: usize = 64;
 #[derive(Debug)]
 pub(super) struct LateEmbeddings {
     pub(super) changes: Vec<IndexChange>,
-    /// The last change when they were read.
+    /// The last change of the store when the capabilities were read.
     pub(super) as_of: ChangeSeq,
 }
 
@@ -54,13 +54,13 @@ impl PendingEmbeddings {
         }
     }
 
-    /// The last change that may count as being on disk when everything up to `applied` is.
+    /// Returns the last change that may count as being on disk when every change up to `applied` is.
     pub(super) fn persisted_up_to(&self, applied: ChangeSeq) -> ChangeSeq {
         let first = self.since.values().min();
         first.map_or(applied, |first| ChangeSeq(first.0 - 1).min(applied))
     }
 
-    /// Begins to embed some of them, after a pause, unless that is under way.
+    /// Starts to embed some of the pending capabilities, after a pause, unless a task is running already.
     pub(super) fn start(&mut self, points: &PointBuilder, embedder: &Arc<Embedder>) {
         if self.since.is_empty() || !self.task.is_empty() {
             return;

@@ -17,7 +17,7 @@ use crate::vectors::{IndexChange, IndexPoint};
 /// The most versions whose documents are in memory together.
 const BATCH: u32 = 64;
 
-/// Makes points.
+/// A builder of index points.
 #[derive(Debug, Clone)]
 pub(super) struct PointBuilder {
     pub(super) store: Arc<dyn RegistryStore>,
@@ -41,8 +41,8 @@ impl PointBuilder {
         Ok(to_changes(capabilities, points))
     }
 
-    /// The same; but when the embedder does not answer, the points have their words alone. The flag
-    /// says whether they are whole.
+    /// Builds changes like `build_changes`. When the embedder is not available, the points have only their
+    /// words. The flag is true when they also have their vectors.
     pub(super) async fn build_changes_with_fallback(
         &self,
         capabilities: &[CapabilityId],
@@ -73,10 +73,10 @@ impl PointBuilder {
         Ok(to_changes(capabilities, drafts.into_iter().map(|(point, _)| point).collect()))
     }
 
-    /// The points of those that are not damaged.
+    /// Builds the points of the entries whose documents are not damaged.
     ///
     /// # Errors
-    /// When the store does not answer, or the embedder.
+    /// Fails when the store or the embedder does not respond.
     pub(super) async fn build_points(
         &self,
         entries: &[VersionEntry],
@@ -114,7 +114,7 @@ impl PointBuilder {
         self.draft_points(&entries).await
     }
 
-    /// Points without their dense vectors, and what those are to be made of.
+    /// Builds points without their dense vectors, and the weighted texts for these vectors.
     async fn draft_points(
         &self,
         entries: &[VersionEntry],

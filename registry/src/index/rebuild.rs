@@ -17,30 +17,30 @@ use crate::store::indexes::IndexId;
 use crate::store::{ChangeSeq, LiveVersionQuery};
 use crate::vectors::IndexPoint;
 
-/// Capabilities that are read in one go; their documents are in memory together.
+/// The maximum number of capabilities in one batch. Their documents are in memory at the same time.
 const BATCH: u32 = 64;
 
 /// The next step of an index build.
 pub(super) enum RebuildStep {
-    /// It begins; vectors are so long, and their cosines are worth so much.
+    /// The build begins, with the length of its vectors and the scale of their cosines.
     Begin { dimensions: usize, scale: SimilarityScale },
-    /// These belong into it, and `read` capabilities were looked at for them.
+    /// Points for the index. The build has read `read` capabilities for them.
     Points { points: Vec<IndexPoint>, read: u64 },
-    /// The embedder does not answer; it will be asked again.
+    /// The embedder does not respond; the build will ask it again.
     Waiting(Error),
-    /// That was all.
+    /// The build has sent all points.
     Done,
-    /// The store does not answer.
+    /// The build failed, for example because the store does not respond.
     Failed(Error),
 }
 
-/// An index in the making. It stops when this is dropped.
+/// A running build of an index. Dropping it stops the build.
 #[derive(Debug)]
 pub(super) struct IndexRebuild {
     pub(super) embedder: Arc<Embedder>,
     /// The id from the store, as soon as the build has begun.
     pub(super) id: Option<IndexId>,
-    /// It holds every change up to this one; later ones have to be followed.
+    /// The last change that the new index contains from the start. Later changes have to be followed.
     pub(super) from: ChangeSeq,
     /// The callers that wait for it.
     pub(super) waiters: Vec<oneshot::Sender<Result<usize, Error>>>,
@@ -60,7 +60,7 @@ impl IndexRebuild {
         Self { embedder, id: None, from, waiters: Vec::new(), steps, _task: task }
     }
 
-    /// The next step. Can be cut short at any time.
+    /// Returns the next step. Safe to cancel at any time.
     pub(super) async fn next(&mut self) -> RebuildStep {
         let ended = || {
             RebuildStep::Failed(Error::Internal(

@@ -13,7 +13,7 @@ use crate::store::ChangeSeq;
 use crate::vectors::{self, IndexChange, IndexIdentity};
 
 impl Indexer {
-    /// Begins to build a new index where that is called for and none is under way.
+    /// Starts to build a new index when one is required and no build is running.
     pub(super) async fn start_build(&mut self) -> Result<(), Error> {
         if self.build.is_none()
             && let Some(embedder) = self.find_rebuild_embedder()
@@ -42,7 +42,7 @@ impl Indexer {
         Ok(())
     }
 
-    /// The embedder that a new index has to be built with, when one has to.
+    /// Returns the embedder for a new index, when one has to be built.
     fn find_rebuild_embedder(&self) -> Option<Arc<Embedder>> {
         let meaning = &self.points.embedding_service;
         let answers = if self.applied.is_some() { self.live_embedder() } else { None };
@@ -56,7 +56,7 @@ impl Indexer {
         }
     }
 
-    /// Takes a step in the making of the new index.
+    /// Applies a step of the build.
     pub(super) async fn apply_step(&mut self, step: RebuildStep) -> Result<(), Error> {
         let result = self.try_apply_step(step).await;
         if let Err(error) = &result
@@ -110,8 +110,7 @@ impl Indexer {
         Ok(())
     }
 
-    /// Follows what has changed since the build began, and puts the new index in the place of the
-    /// old one.
+    /// Applies the changes since the build began, and replaces the old index with the new one.
     async fn finish_build(&mut self) -> Result<(), Error> {
         let Some(build) = &self.build else { return Ok(()) };
         let id =
@@ -166,7 +165,7 @@ impl Indexer {
         });
     }
 
-    /// Notes that so many more capabilities are in the new index; says so at every tenth.
+    /// Records that `read` more capabilities are in the new index. Logs the progress at every tenth.
     fn note_read(&self, read: u64) {
         let mut building = self.progress.borrow().building.clone();
         if let Some(building) = &mut building {

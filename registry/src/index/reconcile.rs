@@ -15,7 +15,7 @@ use crate::store::indexes::IndexId;
 pub(super) const SHARED_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Indexer {
-    /// Finds out how far the index on disk is, if it is one that can answer.
+    /// Determines the last change of the index on disk, if that index can serve queries.
     pub(super) async fn load_progress(&mut self) -> Result<(), Error> {
         self.points.update_relations(VersionScope::WithoutCurrentRows).await?;
         self.vectors.refresh().await?;
@@ -58,7 +58,7 @@ impl Indexer {
         Ok(())
     }
 
-    /// Finds out, from time to time, what other registries have done to the index.
+    /// Checks from time to time for changes that other registries have made in the index.
     pub(super) async fn check_other_registries(&mut self) -> Result<(), Error> {
         if self.next_shared_check.is_none_or(|at| Instant::now() < at) {
             return Ok(());
@@ -85,7 +85,7 @@ impl Indexer {
         Ok(())
     }
 
-    /// The index that answers, when one does.
+    /// Returns the index that serves queries, if there is one.
     fn live_index_id(&self) -> Option<IndexId> {
         self.vectors.current_reader().ok().map(|live| live.identity().id.clone())
     }

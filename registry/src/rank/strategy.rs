@@ -5,11 +5,10 @@ use a2s::api::{SelectionStrategy as Asked, StrategyWeights};
 use super::{PerTerm, TERMS};
 use crate::Error;
 
-/// The most strategies in a list.
+/// The maximum number of strategies in a list.
 const MAX_STRATEGIES: usize = 8;
 
-/// The presets by name; the first one is the default. `docs/search.md` says how its weights were
-/// chosen.
+/// The presets by name; the first one is the default. `docs/search.md` describes the choice of its weights.
 const PRESETS: [(&str, PerTerm); 7] = [
     ("highest_score", [0.78, 0.12, 0.02, 0.02, 0.01, 0.05]),
     ("most_similar", [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
@@ -29,7 +28,7 @@ pub(crate) struct RankStrategy {
 }
 
 impl RankStrategy {
-    /// The name of the preset, or `weights`; in a list, its place comes first.
+    /// Returns the name of the preset, or `weights`. In a list, the position comes first.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -52,11 +51,11 @@ impl RankStrategy {
     }
 }
 
-/// The strategies to fall back through, at least one.
+/// Returns the strategies in the order of fallback, at least one.
 ///
 /// # Errors
-/// When no preset has a name, or weights or least values are not from 0 to 1, or all weights are 0,
-/// or a list is empty, too long, or in a list.
+/// Fails when a preset is unknown, weights or minimum values are not from 0 to 1, all weights are 0, or a
+/// list is empty, too long, or inside a list.
 pub(crate) fn parse_strategies(asked: Option<&Asked>) -> Result<Vec<RankStrategy>, Error> {
     let Some(asked) = asked else {
         let [(name, weights), ..] = PRESETS;

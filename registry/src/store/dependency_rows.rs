@@ -10,11 +10,11 @@ use async_trait::async_trait;
 
 use super::{Error, VersionEntry, VersionId};
 
-/// The version of the rules that make [`RelationRows`] from a document. A change raises it, and the start
-/// rewrites rows of other versions.
+/// The version of the rules that derive [`RelationRows`] from a document. Raise it when the rules change;
+/// the start then rewrites rows of other versions.
 pub(crate) const RULES: i64 = 1;
 
-/// The rows of one version.
+/// The relation rows of one version.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RelationRows {
     /// The capabilities that it uses.
@@ -33,28 +33,29 @@ pub(crate) struct ServiceUse {
     pub(crate) host: Domain,
     /// The title in the description of a task.
     pub(crate) title: Option<String>,
-    /// The format of its own tasks there; none when only others that it uses go there.
+    /// The format of its own tasks there; `None` when only its dependencies use the host.
     pub(crate) format: Option<TaskFormat>,
 }
 
 /// The direction of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PortDirection {
-    /// Into a capability.
+    /// An input of a capability.
     Input = 0,
-    /// Out of it.
+    /// An output of a capability.
     Output = 1,
 }
 
-/// The name of an input or output without case and separators: `city_name` and `cityName` are one.
+/// Normalises the name of an input or output: without case and separators, so that `city_name` and
+/// `cityName` are equal.
 pub(crate) fn normalize_port_name(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// Questions across documents.
+/// The store of the relations between documents.
 #[async_trait]
 pub(crate) trait RelationStore: Send + Sync {
-    /// Puts rows in the place of those that these versions have.
+    /// Replaces the rows of these versions.
     async fn replace_relations(&self, rows: &[(VersionId, RelationRows)]) -> Result<(), Error>;
 
     /// Versions after an id, in order of id: all, or those without rows of the current rules.
@@ -65,8 +66,8 @@ pub(crate) trait RelationStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<VersionEntry>, Error>;
 
-    /// At most `limit` versions that use one of these capabilities; those that are not yanked first,
-    /// and newer ones before older.
+    /// Returns at most `limit` versions that use one of these capabilities. Versions that are not yanked
+    /// come first, and newer ones before older ones.
     async fn list_dependents(
         &self,
         names: &[CapabilityName],
@@ -87,8 +88,8 @@ pub(crate) trait RelationStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<VersionEntry>, Error>;
 
-    /// At most `limit` live versions that take or give something of one of these names, in order
-    /// of name.
+    /// Returns at most `limit` live versions with an input or output of one of these names, in order of
+    /// name.
     async fn live_versions_with_port(
         &self,
         side: PortDirection,
@@ -110,6 +111,6 @@ pub(crate) enum VersionScope {
 pub(crate) enum ServiceQuery<'a> {
     /// At most a number of services after a host.
     AfterHost(Option<&'a str>, u32),
-    /// These.
+    /// The services of these hosts.
     ByHosts(&'a [Domain]),
 }

@@ -8,25 +8,25 @@ use async_trait::async_trait;
 use super::Error;
 use crate::embed::Embedding;
 
-/// So many are remembered: some texts of each of 100,000 capabilities.
+/// The maximum number of stored vectors: some texts of each of 100,000 capabilities.
 pub(super) const MAX_EMBEDDINGS: i64 = 400_000;
 
-/// Remembers vectors by a digest of embedder and text.
+/// A store of vectors, by a digest of embedder and text.
 #[async_trait]
 pub(crate) trait EmbeddingStore: Send + Sync {
     /// The cached vectors of these keys.
     async fn load_embeddings(&self, keys: &[Digest]) -> Result<BTreeMap<Digest, Embedding>, Error>;
 
-    /// Remembers more, and forgets the oldest when there are too many.
+    /// Stores new vectors, and deletes the oldest when there are too many.
     async fn save_embeddings(&self, new: &[(Digest, Embedding)]) -> Result<(), Error>;
 }
 
-/// A vector as bytes: little-endian floats; none is empty.
+/// Encodes a vector as little-endian floats. `None` becomes an empty list.
 pub(super) fn pack(vector: &Embedding) -> Vec<u8> {
     vector.iter().flatten().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// The same back; none when the bytes are no vector.
+/// Decodes a vector. Returns `None` when the bytes are not a vector.
 pub(super) fn unpack(bytes: &[u8]) -> Option<Embedding> {
     if bytes.is_empty() {
         return Some(None);

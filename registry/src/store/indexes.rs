@@ -8,8 +8,8 @@ use super::{ChangeSeq, Error};
 /// The most remembered indexes. An index that is forgotten is rebuilt at the next start.
 pub(super) const MAX_INDEXES: i64 = 1_000;
 
-/// The name of a search index, which its store has given it: no two have the same, not even those of
-/// two copies of a store.
+/// The id of a search index, which its store has created. Every id is different, even in two copies of a
+/// store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct IndexId(pub(crate) String);
@@ -20,19 +20,19 @@ impl std::fmt::Display for IndexId {
     }
 }
 
-/// Remembers what each index has on disk.
+/// A store of the last change that each index has on disk.
 #[async_trait]
 pub(crate) trait IndexStore: Send + Sync {
-    /// A name for a new index, which has no change yet.
+    /// Creates an id for a new index, which has no changes yet.
     async fn create_index_id(&self) -> Result<IndexId, Error>;
 
-    /// The last change that an index has on disk; none when the store does not know it.
+    /// Returns the last change that an index has on disk; `None` when the store does not know the index.
     async fn load_indexed_seq(&self, index: &IndexId) -> Result<Option<ChangeSeq>, Error>;
 
-    /// Remembers that an index has everything up to `indexed` on disk, if the store knows it. Of
-    /// several registries that share an index, none takes back what another has said.
+    /// Records that an index has everything up to `indexed` on disk, if the store knows it. The number
+    /// never decreases, even when several registries share an index.
     async fn advance_index(&self, index: &IndexId, indexed: ChangeSeq) -> Result<(), Error>;
 
-    /// Forgets an index.
+    /// Deletes the record of an index.
     async fn delete_index(&self, index: &IndexId) -> Result<(), Error>;
 }

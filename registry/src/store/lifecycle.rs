@@ -16,7 +16,7 @@ pub(crate) struct AuditActor {
     /// Set when the subject also owns the names of others.
     pub(crate) is_admin: bool,
     pub(crate) at: Timestamp,
-    /// The mirror that does it for its source.
+    /// The mirror that acts for its source.
     pub(crate) mirror: Option<MirrorSource>,
 }
 
@@ -26,7 +26,7 @@ impl AuditActor {
         Self { subject: caller.subject.clone(), is_admin, at, mirror: None }
     }
 
-    /// The same, acting for a mirror.
+    /// Returns the actor with this mirror.
     pub(crate) fn for_mirror(self, mirror: Option<&MirrorSource>) -> Self {
         Self { mirror: mirror.cloned(), ..self }
     }
@@ -55,9 +55,9 @@ impl AuditActor {
 /// A change of the lifecycle of a version.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LifecycleChange {
-    /// Withdrawn, or brought back.
+    /// Yanks the version, or brings it back.
     Yanked(bool),
-    /// Deprecated, or not any more.
+    /// Deprecates the version, or removes its deprecation.
     Deprecated(Option<Deprecation>),
 }
 
@@ -84,13 +84,13 @@ impl LifecycleChange {
 /// The result of a lifecycle change.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LifecycleResult {
-    /// It is so; the change has this number.
+    /// The version has the new state; the change has this number.
     Changed(ChangeSeq),
-    /// It was so; nothing changed.
+    /// The version had this state already; nothing changed.
     Unchanged,
     /// The name belongs to others; nothing changed.
     NotOwner(Vec<TokenSubject>),
-    /// A mirror has not copied this version; nothing changed. Where it came from.
+    /// The mirror has not copied this version; nothing changed. The value is the origin of the version.
     OtherOrigin(Option<String>),
     /// There is no such version; nothing changed.
     Unknown,
@@ -99,13 +99,13 @@ pub(crate) enum LifecycleResult {
 /// The result of a change of owners.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum OwnerResult {
-    /// These are the owners now.
+    /// The new owners.
     Owners(Vec<TokenSubject>),
     /// The name belongs to others; nothing changed.
     NotOwner(Vec<TokenSubject>),
     /// The name would have no owner; nothing changed.
     LastOwner,
-    /// There is no token of this subject; nothing changed.
+    /// No token has this subject; nothing changed.
     UnknownSubject(TokenSubject),
     /// There is no such capability; nothing changed.
     Unknown,
@@ -142,12 +142,12 @@ pub(super) fn apply_owner_update<'c>(
 pub(crate) enum HistoryQuery<'a> {
     /// Entries about versions, after a number, the oldest first.
     FeedAfter(ChangeSeq),
-    /// All before a number, or about one name, the newest first.
+    /// Entries before a number, or about one name, the newest first.
     AuditBefore(Option<ChangeSeq>, Option<&'a CapabilityName>),
 }
 
-/// The life of names and versions. What changes is written together with who did it, in one
-/// transaction: there is never one without the other.
+/// The store of the lifecycle of names and versions. It writes each change together with its audit entry in
+/// one transaction.
 #[async_trait]
 pub(crate) trait LifecycleStore: Send + Sync {
     /// Yanks, unyanks or deprecates a version, selects the live version again, and appends a change for the
@@ -160,10 +160,10 @@ pub(crate) trait LifecycleStore: Send + Sync {
         by: &AuditActor,
     ) -> Result<LifecycleResult, Error>;
 
-    /// The owners of a name, in order; none when the name is unknown.
+    /// Returns the owners of a name, in order; none when the name is unknown.
     async fn list_owners(&self, name: &CapabilityName) -> Result<Vec<TokenSubject>, Error>;
 
-    /// Changes who owns a name. A name always has an owner, and one that holds a token.
+    /// Changes the owners of a name. A name always has an owner, and at least one owner that has a token.
     async fn change_owners(
         &self,
         name: &CapabilityName,
@@ -171,8 +171,8 @@ pub(crate) trait LifecycleStore: Send + Sync {
         by: &AuditActor,
     ) -> Result<OwnerResult, Error>;
 
-    /// At most `limit` entries of the record. Their numbers grow with time: once one can be seen,
-    /// none with a smaller number will come.
+    /// Returns at most `limit` audit entries. Their numbers grow with time: when an entry is visible, no
+    /// entry with a smaller number appears later.
     async fn list_history(
         &self,
         which: HistoryQuery<'_>,

@@ -8,7 +8,7 @@
 //!
 //! Acknowledged changes are on disk as far as the server's `synchronous_commit` guarantees it.
 
-/// The condition that something is one of a list, which is a parameter.
+/// The SQL condition that a value is in a list. The list is a parameter.
 macro_rules! among {
     ($list:literal) => {
         concat!("= ANY(", $list, ")")
@@ -83,7 +83,7 @@ impl PostgresStore {
         Ok(self.pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?)
     }
 
-    /// A transaction that reads everything as of one moment.
+    /// Begins a transaction that reads everything as of one moment.
     async fn snapshot(&self) -> Result<Transaction<'static, Backend>, Error> {
         Ok(self.pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?)
     }
@@ -199,7 +199,7 @@ impl RegistryStore for PostgresStore {
     }
 }
 
-/// A list as one parameter.
+/// Converts a list to one parameter.
 fn list<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<String> {
     texts.map(str::to_owned).collect()
 }

@@ -21,7 +21,7 @@ use crate::outcome_weighting::{ReporterWeights, RunWeight, sum_reporters};
 const MAX_TITLES: usize = 5;
 const MAX_PERMISSIONS: usize = 50;
 
-/// The columns of an [`VersionEntry`]; the text of a query must be constant.
+/// The columns of a [`VersionEntry`]. They are a macro, because the text of a query must be constant.
 macro_rules! concat_entry {
     ($($rest:expr),+ $(,)?) => {
         concat!(
@@ -45,12 +45,12 @@ pub(super) trait RowColumns {
     fn text(&self, column: &str) -> Result<String, Error>;
     fn optional_text(&self, column: &str) -> Result<Option<String>, Error>;
 
-    /// A number that cannot be below nought.
+    /// Reads a number that cannot be negative.
     fn count(&self, column: &str) -> Result<u64, Error> {
         Ok(self.number(column)?.max(0).unsigned_abs())
     }
 
-    /// Milliseconds since 1970.
+    /// Reads a time in milliseconds since 1970.
     fn time(&self, column: &str) -> Result<Timestamp, Error> {
         Timestamp::from_millisecond(self.number(column)?).map_err(Error::unavailable)
     }
@@ -83,7 +83,7 @@ macro_rules! columns_of {
 columns_of!(SqliteRow);
 columns_of!(PgRow);
 
-/// One row that was broken by hand must not hide the others.
+/// Maps the rows that can be read. One row that was damaged by hand must not hide the others.
 fn map_readable<R, T>(rows: &[R], what: &str, read: impl Fn(&R) -> Result<T, Error>) -> Vec<T> {
     let read = |row| {
         read(row)
@@ -137,8 +137,8 @@ pub(super) fn complexity_to_number(complexity: Complexity) -> i64 {
     }
 }
 
-/// The version that a user gets who asks for none, of those that are not yanked: the newest stable
-/// one; when there is none, the newest pre-release. Rows have `id` and `version`.
+/// Returns the version for a user who requests none, of those that are not yanked: the newest stable one,
+/// or, when there is none, the newest pre-release. Rows have `id` and `version`.
 pub(super) fn find_newest_version(rows: &[impl RowColumns]) -> Result<Option<i64>, Error> {
     let mut newest: Option<(bool, Version, i64)> = None;
     for row in rows {
@@ -237,7 +237,8 @@ pub(super) fn add_run(
     Ok((own, weight))
 }
 
-/// Services of their hosts with how many talk to them (`host`, `capabilities`), by host.
+/// Builds the services of hosts from rows with the number of their capabilities (`host`, `capabilities`),
+/// by host.
 pub(super) fn to_services(
     rows: &[impl RowColumns],
 ) -> Result<BTreeMap<String, ServiceSummary>, Error> {
@@ -255,7 +256,7 @@ pub(super) fn to_services(
     rows.iter().map(to_service).collect()
 }
 
-/// Adds titles and formats (`host`, `title`, `format`), those first that most use.
+/// Adds titles and formats (`host`, `title`, `format`), the most used first.
 pub(super) fn add_titles(
     services: &mut BTreeMap<String, ServiceSummary>,
     rows: &[impl RowColumns],
@@ -276,7 +277,7 @@ pub(super) fn add_titles(
     Ok(())
 }
 
-/// Adds permissions (`host`, `permission`) in the order that they come in.
+/// Adds permissions (`host`, `permission`) in the order of the rows.
 pub(super) fn add_permissions(
     services: &mut BTreeMap<String, ServiceSummary>,
     rows: &[impl RowColumns],
@@ -292,12 +293,12 @@ pub(super) fn add_permissions(
     Ok(())
 }
 
-/// JSON that we have written.
+/// Parses JSON that the registry has written.
 pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_json::from_str(text).map_err(Error::unavailable)
 }
 
-/// The same as it is written.
+/// Converts a value to JSON.
 pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, Error> {
     serde_json::to_string(value).map_err(Error::unavailable)
 }

@@ -4,7 +4,7 @@
 //! writes, because SQLite has one writer anyway and a queue in the pool is fairer than busy
 //! waiting; the others only read.
 
-/// The condition that something is one of a list, which is a parameter.
+/// The SQL condition that a value is in a list. The list is a parameter.
 macro_rules! among {
     ($list:literal) => {
         concat!("IN (SELECT value FROM json_each(", $list, "))")
@@ -67,18 +67,18 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct SqliteStore {
-    /// Held for as long as this process uses the file. It goes before the connections do.
+    /// The lock that this process holds while it uses the file. It is dropped before the connections.
     lock: Mutex<Option<DatabaseLock>>,
     writer: SqlitePool,
     readers: SqlitePool,
-    /// A transaction has failed, and nothing was written since.
+    /// Set when a transaction has failed, and nothing was written since.
     has_failed: Arc<AtomicBool>,
 }
 
 type Engine = SqliteStore;
 
 impl SqliteStore {
-    /// Opens or makes the file, and brings its schema up to date.
+    /// Opens or creates the file, and updates its schema.
     pub(crate) async fn open(path: &Path) -> Result<Self, Error> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(Error::unusable)?;
@@ -150,7 +150,7 @@ impl SqliteStore {
         &self.writer
     }
 
-    /// A transaction that reads everything as of one moment.
+    /// Begins a transaction that reads everything as of one moment.
     async fn snapshot(&self) -> Result<Transaction<'static, Backend>, Error> {
         self.readers.begin().await.map_err(Error::from)
     }
@@ -312,12 +312,12 @@ impl RegistryStore for SqliteStore {
     }
 }
 
-/// A list as one parameter: the number of parameters in a statement is limited.
+/// Converts a list to one parameter, because the number of parameters in a statement is limited.
 fn list<'t>(texts: impl Iterator<Item = &'t str>) -> String {
     serde_json::Value::from_iter(texts).to_string()
 }
 
-/// The same of numbers.
+/// Converts a list of numbers to one parameter.
 fn to_json(ids: impl Iterator<Item = i64>) -> String {
     serde_json::Value::from_iter(ids).to_string()
 }

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use super::Error;
 use super::lifecycle::AuditActor;
 
-/// The most tokens there are at once.
+/// The maximum number of tokens.
 pub(crate) const MAX_TOKENS: u32 = 1_000;
 
-/// A token without what its holder shows.
+/// A token without its secret.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TokenRow {
     pub(crate) name: TokenSubject,
@@ -22,7 +22,7 @@ pub(crate) struct TokenRow {
 }
 
 impl TokenRow {
-    /// The scopes as they are stored: words, separated by spaces.
+    /// Returns the scopes as they are stored: words, separated by spaces.
     pub(super) fn scopes_text(&self) -> String {
         let scopes: Vec<_> = self.scopes.iter().map(|scope| scope.as_str()).collect();
         scopes.join(" ")
@@ -42,16 +42,16 @@ impl TokenRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenResult {
     Created,
-    /// There is one of this name; nothing changed.
+    /// A token with this name exists; nothing changed.
     NameTaken,
-    /// There are [`MAX_TOKENS`]; nothing changed.
+    /// The store has [`MAX_TOKENS`] tokens already; nothing changed.
     TooMany,
 }
 
-/// A database of tokens. Each change is written together with who made it.
+/// A store of tokens. It writes each change together with the actor.
 #[async_trait]
 pub(crate) trait TokenStore: Send + Sync {
-    /// Keeps a token by the SHA-256 of what its holder shows.
+    /// Stores a token under the SHA-256 of its secret.
     async fn insert_token(
         &self,
         token: &TokenRow,
@@ -59,12 +59,12 @@ pub(crate) trait TokenStore: Send + Sync {
         by: &AuditActor,
     ) -> Result<TokenResult, Error>;
 
-    /// Forgets a token; false when there is none of this name.
+    /// Deletes a token. Returns false when no token has this name.
     async fn revoke_token(&self, name: &TokenSubject, by: &AuditActor) -> Result<bool, Error>;
 
-    /// The token with this digest.
+    /// Returns the token with this digest.
     async fn find_token(&self, digest: Digest) -> Result<Option<TokenRow>, Error>;
 
-    /// All tokens, in order of name.
+    /// Returns all tokens, in order of name.
     async fn list_tokens(&self) -> Result<Vec<TokenRow>, Error>;
 }

@@ -475,7 +475,7 @@ async fn a_local_model_judges_by_its_own_vectors() {
     world.built().await;
     let index = world.index().await;
     assert_eq!((&index["embedder"], &index["dimensions"]), (&json!(local().id()), &json!(16)));
-    // It knows nothing and finds most texts alike, so that with it no capability matches, near as it all is.
+    // It knows nothing and finds most texts alike, so that with it nothing fits, near as it all is.
     let answer = world.search("Send a short tweet").await;
     assert_eq!(answer.names(), [""; 0]);
     let nearest = &answer.json()["metadata"]["nearest"][0];

@@ -1,4 +1,4 @@
-//! Yanked, unyanked, deprecated: what is found, chosen and told then.
+//! Yanked, brought back, deprecated: what is found, chosen and told then.
 
 use std::collections::BTreeMap;
 
@@ -210,7 +210,7 @@ fn any_deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// Whatever is published, withdrawn and unyanked in whatever order: list, fetch and search
+/// Whatever is published, withdrawn and brought back in whatever order: list, fetch and search
 /// agree with the rule, and the feed leads to the same.
 #[test]
 fn the_live_version_is_the_one_of_the_rule_whatever_was_done() {

@@ -1,4 +1,4 @@
-//! What a mirror may change: its current content copied from its source.
+//! What a mirror may change: what it has copied from its source.
 
 use a2s::Digest;
 use axum::body::Body;

@@ -239,7 +239,7 @@ async fn strategies_fall_back_and_say_so() {
     let none = search(&world, proven.clone()).await;
     assert_eq!(
         none["metadata"]["message"],
-        "2 fit, but the strategy asks for `success_rate` at least 0.7"
+        "2 capabilities match, but the strategy requires `success_rate` at least 0.7"
     );
     assert_eq!(none["metadata"]["total_matches"], 0);
 

@@ -35,7 +35,7 @@ const COMPLEXITY: &str = "complexity";
 const AUTHORS: &str = "authors";
 const VERSION: &str = "version";
 
-/// The most values of a field that are chosen among; there is one for each point at most.
+/// The maximum number of values of a field to choose from. A field has at most one for each point.
 pub(super) const MAX_VALUES: usize = 1_000_000;
 
 /// The field with the summary for searches.
@@ -61,11 +61,11 @@ pub(super) type FieldTest<'f> = Box<dyn Fn(&str) -> bool + Send + Sync + 'f>;
 
 /// A condition on a field.
 pub(super) enum FieldCondition<'f> {
-    /// It has one of these values.
+    /// The field has one of these values.
     AnyOf(&'static str, Vec<String>),
-    /// It is this.
+    /// The field has this value.
     Is(&'static str, bool),
-    /// It is this number at most.
+    /// The field has at most this value.
     AtMost(&'static str, u8),
     /// It has a value that passes. The engine lists the values, and this code chooses: [`semver`] decides
     /// about ranges, and permissions are a comparison of sets, which engines do not support. If no value

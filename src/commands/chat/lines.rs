@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 
 use crate::cli_error::{CliError, CliExitCode, FILE};
 
-/// The most lines that are kept of earlier sessions.
+/// The maximum number of stored lines from earlier sessions.
 const MAX_HISTORY: usize = 1_000;
 
 /// The next input.

@@ -13,14 +13,14 @@ use crate::output::{BAD, BOLD, DIM, GOOD, NAME, WARN, sanitize, shorten};
 
 /// The width of the frame of a session, in columns.
 const WIDTH: usize = 76;
-/// Below the speaker.
+/// The indentation of lines below the line of a speaker.
 const INDENT: &str = "            ";
-/// The most lines of an answer.
+/// The maximum number of lines of a response.
 const MAX_LINES: usize = 60;
-/// The most steps of a plan that are listed.
+/// The maximum number of listed steps of a plan.
 const MAX_STEPS: usize = 20;
 
-/// The frame above.
+/// Returns the upper frame.
 pub(super) fn frame_top() -> Vec<String> {
     let title = " A2S Chat Session ";
     let left = (WIDTH - 2 - title.len()) / 2;
@@ -37,7 +37,7 @@ pub(super) fn frame_top() -> Vec<String> {
     ]
 }
 
-/// The frame below.
+/// Returns the lower frame.
 pub(super) fn frame_bottom() -> String {
     format!("{DIM}└{}┘{DIM:#}", "─".repeat(WIDTH - 2))
 }
@@ -52,7 +52,7 @@ pub(super) fn user_line(message: &str) -> String {
     format!("👤 {BOLD}[USER]{BOLD:#} > {}", sanitize(message))
 }
 
-/// One turn, as it goes.
+/// The view of one turn while it runs.
 #[derive(Debug, Default)]
 pub(super) struct ChatView {
     /// Set when the agent has written a line in this turn.
@@ -159,7 +159,7 @@ impl ChatView {
         self.agent_line(&format!("{WARN}[STOP]{WARN:#} Stopped."))
     }
 
-    /// A line of the agent; the first of a turn has its face.
+    /// Formats a line of the agent; the first line of a turn has the agent's icon.
     fn agent_line(&mut self, text: &str) -> String {
         let face = if std::mem::replace(&mut self.has_spoken, true) { "  " } else { "🤖" };
         format!("{face} {BOLD}[AGENT]{BOLD:#} > {text}")
@@ -343,7 +343,7 @@ fn format_reason(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(" {DIM}({}){DIM:#}", sanitize(words)) }
 }
 
-/// Items below a line.
+/// Formats items as a tree below a line.
 fn tree_lines(items: Vec<String>) -> Vec<String> {
     let last = items.len().saturating_sub(1);
     let line = |(at, item): (usize, String)| {
@@ -353,7 +353,7 @@ fn tree_lines(items: Vec<String>) -> Vec<String> {
     items.into_iter().enumerate().map(line).collect()
 }
 
-/// The task steps of a plan, in order.
+/// Lists the task steps of a plan, in order.
 fn list_steps(steps: &[PlannedStep], listed: &mut Vec<String>) {
     for step in steps {
         match &step.kind {

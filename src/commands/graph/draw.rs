@@ -22,7 +22,7 @@ fn label(edge: &GraphEdge) -> String {
     if edge.pinned { format!("{} pinned", edge.range) } else { edge.range.clone() }
 }
 
-/// The graph in DOT.
+/// Writes the graph in DOT.
 pub(super) fn dot(graph: &CapabilityGraph) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let fates = yank_effects(graph);
@@ -59,7 +59,7 @@ pub(super) fn dot(graph: &CapabilityGraph) -> String {
     lines.join("\n")
 }
 
-/// The graph as a Mermaid flowchart.
+/// Writes the graph as a Mermaid flowchart.
 pub(super) fn mermaid(graph: &CapabilityGraph) -> String {
     let quoted = |text: &str| {
         let mut safe = String::from("\"");

@@ -12,7 +12,7 @@ use crate::cli_error::{CliError, CliExitCode, NOT_REACHABLE};
 use crate::client::{ServiceClient, require_private_connection};
 use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, sanitize, shorten};
 
-/// The longest value that is shown of an input, in characters.
+/// The maximum length of a shown input value, in characters.
 const MAX_VALUE: usize = 200;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,7 +41,8 @@ pub(super) async fn list(
     Ok(())
 }
 
-/// Shows what waits and each change, until the guardian or the reader of the output is gone.
+/// Shows the waiting requests and each change, until the guardian closes the stream or the output is
+/// closed.
 pub(super) async fn watch(
     client: &ServiceClient,
     output: &mut CommandOutput,

@@ -11,9 +11,9 @@ use crate::cli::ShowAuditArgs;
 use crate::cli_error::{AUDIT, CliError, CliExitCode};
 use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, count, sanitize, shorten};
 
-/// The longest message that is shown, in characters.
+/// The maximum length of a shown message, in characters.
 const MAX_MESSAGE: usize = 160;
-/// The longest name of a user that is shown, in characters.
+/// The maximum length of a shown user name, in characters.
 const MAX_NAME: usize = 60;
 
 /// The path of the log: the given one, else that of the data folder.

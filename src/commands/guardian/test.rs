@@ -11,7 +11,7 @@ use crate::cli_error::{CliError, CliExitCode};
 use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, count, sanitize, shorten};
 use crate::serve::policy_failure;
 
-/// The longest value that is shown of a difference, in characters.
+/// The maximum length of a shown value in a difference, in characters.
 const MAX_VALUE: usize = 120;
 
 pub(super) fn test(arguments: &TestPolicyArgs, output: &mut CommandOutput) -> Result<(), CliError> {

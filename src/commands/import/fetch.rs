@@ -14,9 +14,9 @@ use url::Url;
 use crate::cli_error::{BAD_ARGUMENT, CliError, CliExitCode, FILE, NOT_REACHABLE};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Silence after which an answer is given up.
+/// The time without data after which the command stops waiting for a response.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest that a description may take in all.
+/// The maximum total time for loading a description.
 const TIMEOUT: Duration = Duration::from_secs(180);
 const MAX_REDIRECTS: usize = 5;
 
@@ -28,7 +28,7 @@ pub(super) enum SpecLocation {
 }
 
 impl SpecLocation {
-    /// A file, or an address when it begins like one.
+    /// Parses an address, if the text begins like one, or else a file path.
     pub(super) fn parse(text: &str) -> Result<Self, CliError> {
         if !text.starts_with("http://") && !text.starts_with("https://") {
             return Ok(Self::File(PathBuf::from(text)));
@@ -75,14 +75,14 @@ impl std::fmt::Display for SpecLocation {
     }
 }
 
-/// Text, and the address that it came from when it came from one.
+/// The bytes of a text, and its address if it was downloaded.
 #[derive(Debug)]
 pub(super) struct FetchedText {
     pub(super) bytes: Vec<u8>,
     pub(super) base: Option<Url>,
 }
 
-/// Reads a place; `-` is standard input.
+/// Reads the text at a location; `-` is standard input.
 pub(super) async fn fetch(place: &SpecLocation) -> Result<FetchedText, CliError> {
     match place {
         SpecLocation::File(path) => {
@@ -98,7 +98,7 @@ pub(super) async fn fetch(place: &SpecLocation) -> Result<FetchedText, CliError>
     }
 }
 
-/// Reads a description at a place, and where it came from.
+/// Reads the description at a location, and returns it with its address if it was downloaded.
 pub(super) async fn fetch_description(
     place: &SpecLocation,
 ) -> Result<(Value, Option<Url>), CliError> {

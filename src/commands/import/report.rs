@@ -19,18 +19,18 @@ const MAX_SOURCES: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum WriteOutcome {
-    /// It was not there.
+    /// The file did not exist.
     New,
-    /// It was there with this content.
+    /// The file existed with this content.
     Unchanged,
-    /// It was there with other content, which is gone.
+    /// The file existed with other content, and was replaced.
     Replaced,
-    /// It is there with other content, which stays.
+    /// The file exists with other content, and stays unchanged.
     Kept,
 }
 
-/// Writes the documents into the folder and reports. Good when everything that was wanted is
-/// there.
+/// Writes the documents into the folder and prints a report. Succeeds when all requested documents are
+/// written.
 pub(super) fn write_all(
     imported: &ImportResult,
     arguments: &ImportArgs,
@@ -99,7 +99,7 @@ fn to_json((document, file, written): &(&ImportedDocument, PathBuf, WriteOutcome
     })
 }
 
-/// The documents that each remark is about, where they are many.
+/// Finds the warnings that many documents share, each with the names of these documents.
 fn find_common_warnings(documents: &[ImportedDocument]) -> BTreeMap<&str, Vec<&str>> {
     let mut about = BTreeMap::<&str, Vec<&str>>::new();
     for document in documents {
@@ -122,7 +122,7 @@ fn print_common_warnings(common: &BTreeMap<&str, Vec<&str>>, output: &mut Comman
     }
 }
 
-/// The first names of a list, and how many follow.
+/// Returns the first names of a list, and the number of the others as text.
 fn shorten_list(names: &[&str]) -> (String, String) {
     let shown = names.iter().take(MAX_SOURCES).copied().collect::<Vec<_>>().join(", ");
     let more = match names.len().saturating_sub(MAX_SOURCES) {

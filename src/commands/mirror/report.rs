@@ -10,11 +10,11 @@ use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 
 /// The outcome of a change.
 pub(super) enum ChangeOutcome {
-    /// It was made.
+    /// The change was applied.
     Made,
-    /// It was so already.
+    /// The target already had this state.
     Same,
-    /// It was not made, and why.
+    /// The change was rejected, with the reason.
     Refused(String),
 }
 
@@ -79,7 +79,7 @@ impl<'o> MirrorReport<'o> {
         }
     }
 
-    /// A registry does not answer.
+    /// Prints that a registry does not respond, and the pause before the retry.
     pub(super) fn print_waiting(&mut self, why: &str, pause: Duration) {
         let output = &mut *self.output;
         let seconds = pause.as_secs();
@@ -91,7 +91,7 @@ impl<'o> MirrorReport<'o> {
         });
     }
 
-    /// The other registry has another database than before.
+    /// Prints that the other registry has a different database than before.
     pub(super) fn print_restart(&mut self) {
         let output = &mut *self.output;
         self.bar.suspend(|| {

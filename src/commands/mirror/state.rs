@@ -17,24 +17,24 @@ pub(super) struct MirrorState {
     written: MirrorStateFile,
 }
 
-/// The file.
+/// The content of the state file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct MirrorStateFile {
     /// For people who read the file.
     source: String,
     target: String,
-    /// The feed that `next` is a number of; empty before the first page.
+    /// The feed to which the number `next` belongs; empty before the first page.
     feed: String,
-    /// The last change that was made.
+    /// The number of the last applied change.
     next: u64,
 }
 
 impl MirrorState {
-    /// Reads how far the mirror of `source` in `target` came; nothing was copied when it never
-    /// ran, or when the file says nothing: then all is repeated, which changes nothing.
+    /// Reads the position of the mirror of `source` in `target`. If the mirror never ran, or if the file
+    /// has no valid content, it starts at the beginning: applying a change again has no effect.
     ///
     /// # Errors
-    /// When the file cannot be read, or its folder cannot be made.
+    /// Fails when the file cannot be read, or when its folder cannot be created.
     pub(super) fn open(
         data: &Path,
         source: &Url,
@@ -56,7 +56,7 @@ impl MirrorState {
         Ok(Self { path, written: MirrorStateFile { source, target, ..written } })
     }
 
-    /// The last change that was made.
+    /// The number of the last applied change.
     pub(super) fn next(&self) -> u64 {
         self.written.next
     }
@@ -66,20 +66,19 @@ impl MirrorState {
         self.written.feed == feed
     }
 
-    /// Begins at the beginning of another feed.
+    /// Starts at the beginning of another feed.
     ///
     /// # Errors
-    /// As [`Self::advance`].
+    /// Fails like [`Self::advance`].
     pub(super) fn restart(&mut self, feed: &str) -> Result<(), CliError> {
         feed.clone_into(&mut self.written.feed);
         self.advance(0)
     }
 
-    /// Remembers that everything up to `next` was made. The old file stays until the new one is
-    /// complete.
+    /// Records that all changes up to `next` are applied. The old file stays until the new one is complete.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Fails when the file cannot be written.
     pub(super) fn advance(&mut self, next: u64) -> Result<(), CliError> {
         self.written.next = next;
         let new = self.path.with_extension("new");

@@ -10,7 +10,7 @@ use super::format_value;
 use super::view::print_verdict;
 use crate::output::{BOLD, CommandOutput, DIM, NAME, WARN, sanitize};
 
-/// The most iterations that are shown one by one.
+/// The maximum number of iterations that are shown separately.
 const MAX_ITEMS: usize = 10;
 
 /// Prints the plan of a run.
@@ -68,7 +68,7 @@ pub(crate) fn print_plan(plan: &PlanResponse, output: &mut CommandOutput) {
     print_token(plan, output);
 }
 
-/// Prints how to run exactly this, or why that cannot be done.
+/// Prints the command that runs exactly this plan, or the reason why this is not possible.
 fn print_token(plan: &PlanResponse, output: &mut CommandOutput) {
     if let Some(digest) = &plan.digest {
         output.line(format_args!("  {DIM}digest of the plan: {digest}{DIM:#}"));

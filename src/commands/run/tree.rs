@@ -26,13 +26,13 @@ const FRAME_MS: i64 = 80;
 #[derive(Debug, Default)]
 pub(crate) struct RunTree {
     steps: BTreeMap<String, TreeStep>,
-    /// The paths of the steps that are not below another, in order.
+    /// The paths of the top-level steps, in order.
     top: Vec<String>,
     /// Set when decisions have to name their guardian.
     has_several_guardians: bool,
 }
 
-/// A step, or an iteration of one.
+/// A step, or an iteration of a step.
 #[derive(Debug)]
 struct TreeStep {
     state: TreeStepState,
@@ -47,7 +47,7 @@ struct TreeStep {
     current_action: Option<String>,
     warnings: Vec<String>,
     handled: Option<ErrorHandlerKind>,
-    /// Paths, in the order of beginning.
+    /// The paths of the steps below, in the order in which they began.
     below: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ enum TreeStepState {
     Stopped,
 }
 
-/// A line that could be shown.
+/// A line that the tree can show.
 struct TreeLine {
     text: String,
     /// Set when the step is in progress.
@@ -69,7 +69,7 @@ struct TreeLine {
 }
 
 impl RunTree {
-    /// Takes in what happened. Events of steps that it does not know are about nothing it shows.
+    /// Applies an event to the tree. It ignores events of steps that the tree does not contain.
     pub(crate) fn apply(&mut self, event: &RunEvent) {
         match &event.kind {
             EventKind::StepStarted { step, kind, capability } => {
@@ -198,7 +198,7 @@ impl RunTree {
         }
     }
 
-    /// The lines of the tree, none wider than `width` columns and no more than `height` of them.
+    /// Returns the lines of the tree: at most `height` lines of at most `width` columns.
     pub(crate) fn lines(&self, width: usize, height: usize, now: Timestamp) -> Vec<String> {
         let mut lines = Vec::new();
         if width == 0 {
@@ -264,7 +264,7 @@ impl RunTree {
         }
     }
 
-    /// Forgets a step with all below it.
+    /// Removes a step with all steps below it.
     fn forget(&mut self, path: &str) {
         for below in self.steps.remove(path).map(|step| step.below).unwrap_or_default() {
             self.forget(&below);
@@ -404,7 +404,7 @@ fn failure(error: &RunError) -> String {
     format!("{} {}", error.code, error.message)
 }
 
-/// `120 ms`, `3.2 s`, `2 min 5 s`.
+/// Formats a duration: `120 ms`, `3.2 s`, `2 min 5 s`.
 fn duration(milliseconds: u64) -> String {
     match milliseconds {
         0..1_000 => format!("{milliseconds} ms"),

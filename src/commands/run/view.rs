@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::output::{BAD, BOLD, CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 
-/// The longest value shown in a line; `--json` has all of it.
+/// The maximum length of a shown value, in characters; `--json` shows all of it.
 const MAX_SHOWN: usize = 160;
 
 /// Prints events line by line, and names the step of a line when steps run in parallel.
 #[derive(Debug, Default)]
 pub(crate) struct EventPrinter {
-    /// The step that the last line was about.
+    /// The step of the last line.
     current: Option<String>,
 }
 
@@ -234,13 +234,13 @@ pub(crate) fn print_event(event: &RunEvent, output: &mut CommandOutput) {
     }
 }
 
-/// The command that approves, and until when it can.
+/// Returns the command that approves the request, with the time until which it works.
 pub(crate) fn approve_command(id: &str, expires_at: Option<jiff::Timestamp>) -> String {
     let until = expires_at.map_or_else(String::new, |at| format!(", until {at:.0}"));
     format!("`a2s guardian approve {}`{until}", sanitize(id))
 }
 
-/// Prints how a run ended.
+/// Prints the result of a run.
 pub(crate) fn print_result(run: &Run, output: &mut CommandOutput) {
     let (style, word) = match run.status {
         RunStatus::Succeeded => (GOOD, "succeeded"),
@@ -326,13 +326,13 @@ pub(super) fn print_verdict(
     }
 }
 
-/// Two spaces for each level of steps.
+/// Returns two spaces for each level of steps.
 fn indent(step: &str) -> String {
     "  ".repeat(step.matches('/').count())
 }
 
-/// A value on one line, cut to what fits. Control characters, which could write to the terminal,
-/// stay escaped as JSON has them.
+/// Formats a value on one line with a limited length. Control characters, which could affect the terminal,
+/// stay escaped as in JSON.
 pub(crate) fn format_value(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= MAX_SHOWN {

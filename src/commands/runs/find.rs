@@ -7,9 +7,9 @@ use uuid::Uuid;
 use crate::cli_error::{CliError, CliExitCode, NO_RUN};
 use crate::client::ServiceClient;
 
-/// The fewest digits of an id that are looked for.
+/// The minimum number of digits to search for an id.
 const MIN_DIGITS: usize = 4;
-/// The most digits of an id.
+/// The maximum number of digits of an id.
 const MAX_DIGITS: usize = 32;
 /// The most runs that are searched, the newest first, and the number that is requested at once.
 const MAX_RUNS: usize = 1000;
@@ -17,10 +17,11 @@ const PAGE_SIZE: usize = 100;
 /// The most runs that a message names.
 const MAX_NAMED: usize = 5;
 
-/// The id of the run that `text` means: a whole id, or the beginning of one of the newest runs.
+/// Returns the id of the run that `text` names: a complete id, or the beginning of the id of one of the
+/// newest runs.
 ///
 /// # Errors
-/// No run begins so, or several do.
+/// Fails when no id begins with `text`, or when several do.
 pub(super) async fn find_run(text: &str, client: &ServiceClient) -> Result<String, CliError> {
     let Some(digits) = id_prefix(text) else { return Ok(text.to_owned()) };
     let mut found: Vec<Run> = Vec::new();

@@ -8,7 +8,7 @@ const HINT: &str = "Write a preset such as most_reliable, or weights and minimum
                     similarity=0.7,success_rate=0.3,success_rate>=0.9. The terms are similarity, \
                     success_rate, usage, simplicity, permissions and service_health.";
 
-/// The strategy that was asked for; several are a list to fall back through.
+/// Parses the strategy; several texts are a fallback list, which is tried in order.
 pub(in crate::commands) fn parse(texts: &[String]) -> Result<Option<SelectionStrategy>, CliError> {
     let mut strategies = texts.iter().map(|text| parse_one(text));
     match (strategies.next(), texts.len()) {

@@ -10,17 +10,17 @@ use super::super::dependency_loader;
 use crate::cli_error::{CliError, CliExitCode};
 use crate::client::ServiceClient;
 
-/// Documents that others may use.
+/// Documents that are available as dependencies of others.
 #[derive(Debug, Default)]
 pub(in super::super) struct DocumentSet {
     index: DependencyIndex,
     documents: BTreeMap<Digest, Arc<Document>>,
-    /// The names that the registry was asked for.
+    /// The names that were requested from the registry.
     asked: BTreeSet<CapabilityName>,
 }
 
 impl DocumentSet {
-    /// Lets the others use a document.
+    /// Makes a document available to the others.
     pub(in super::super) fn add(&mut self, document: &Arc<Document>) {
         self.index.add_document(document);
         self.documents.insert(document.digest(), Arc::clone(document));

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::{ExecutorPanic, TestedDocument};
 use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, count, sanitize, shorten};
 
-/// The longest value that is shown of a difference, in characters.
+/// The maximum length of a shown value in a difference, in characters.
 const MAX_VALUE: usize = 120;
-/// The most steps that a note lists.
+/// The maximum number of steps that a note lists.
 const MAX_LISTED: usize = 8;
 
 /// The numbers of examples by result.
@@ -18,9 +18,9 @@ const MAX_LISTED: usize = 8;
 pub(super) struct ExampleCounts {
     passed: usize,
     failed: usize,
-    /// Documents that could not be tried.
+    /// The number of documents that could not be tested.
     bad: usize,
-    /// Documents without examples.
+    /// The number of documents without examples.
     without: usize,
     /// Set when documents without examples count as bad.
     are_required: bool,
@@ -62,7 +62,7 @@ pub(super) fn title(number: usize, example: &CapabilityExample) -> String {
     example.title.clone().unwrap_or_else(|| format!("example {}", number + 1))
 }
 
-/// Prints everything about the examples of a document, and counts them.
+/// Prints all results of the examples of a document, and counts them.
 pub(super) fn print(
     tested: &TestedDocument,
     require_examples: bool,
@@ -96,7 +96,7 @@ pub(super) fn print(
     }
 }
 
-/// Prints how an example did, and below that why.
+/// Prints the result of an example, and below it the reason.
 pub(in super::super) fn print_outcome(
     document: &Document,
     number: usize,

@@ -14,29 +14,29 @@ use rayon::prelude::*;
 use super::super::document::{self, FoundFile};
 use crate::cli_error::CliError;
 
-/// Past so many files a person wants to see how far it is.
+/// The number of files from which the command shows a progress bar.
 const PROGRESS_FROM: usize = 50;
 
-/// Codes of versions that are not there.
+/// The codes of missing versions.
 const MISSING_VERSION_CODES: [&str; 2] = ["A2S062", "A2S063"];
 
-/// A file that was checked.
+/// A checked file.
 #[derive(Debug)]
 pub(super) struct CheckedFile {
     pub(super) path: PathBuf,
     /// The content of the file; kept only for remarks about it.
     pub(super) source: Vec<u8>,
     pub(super) result: Result<CompiledFile, CliError>,
-    /// Remarks that are about no place in it.
+    /// Remarks without a position in the file.
     pub(super) notes: Vec<String>,
-    /// The digest of its bytes.
+    /// The digest of the file's bytes.
     bytes: Digest,
 }
 
 /// The result of compiling a file.
 #[derive(Debug)]
 pub(super) struct CompiledFile {
-    /// The name as written.
+    /// The name as it is in the file.
     pub(super) name: Option<String>,
     pub(super) digest: Option<Digest>,
     /// The diagnostics of the file alone.
@@ -45,11 +45,11 @@ pub(super) struct CompiledFile {
     pub(super) diagnostics: Vec<Diagnostic>,
     /// The version and the interface for the other files, when it is a document.
     index_entry: Option<(CapabilityName, VersionInfo, Arc<DependencyInterface>)>,
-    /// The document, when it uses others.
+    /// The document, when it has dependencies.
     document: Option<Document>,
 }
 
-/// Checks each file alone, on all processors.
+/// Checks each file separately, on all processors.
 pub(super) fn check(files: Vec<FoundFile>) -> Vec<CheckedFile> {
     let progress = if files.len() >= PROGRESS_FROM {
         let bar = ProgressBar::new(files.len() as u64);
@@ -119,17 +119,17 @@ impl CheckedFile {
         Self { path, source, result: Ok(compiled), notes: Vec::new(), bytes }
     }
 
-    /// The name of the file.
+    /// Returns the name of the file.
     pub(super) fn file(&self) -> String {
         self.path.display().to_string()
     }
 
-    /// The name of the capability, when it is one.
+    /// Returns the name of the capability, if it is a valid one.
     pub(super) fn name(&self) -> Option<CapabilityName> {
         CapabilityName::new(self.result.as_ref().ok()?.name.as_deref()?).ok()
     }
 
-    /// The document, when it uses others.
+    /// The document, when it has dependencies.
     pub(super) fn document(&self) -> Option<&Document> {
         self.result.as_ref().ok()?.document.as_ref()
     }
@@ -155,7 +155,7 @@ impl CheckedFile {
         (self.is_valid(), diagnostics, self.notes.clone())
     }
 
-    /// Lets the others use it.
+    /// Makes the file available to the others.
     pub(super) fn add_to_index(&self, index: &mut DependencyIndex) {
         if let Ok(CompiledFile { index_entry: Some((name, listing, unit)), .. }) = &self.result {
             index.add_versions(name, [listing.clone()]);
@@ -186,7 +186,7 @@ impl CheckedFile {
     }
 }
 
-/// Notes about files that are one version of one capability with different content.
+/// Returns notes about files that contain the same version of a capability with different content.
 pub(super) fn find_conflicts(checked: &[CheckedFile]) -> BTreeMap<usize, Vec<String>> {
     let mut first = BTreeMap::new();
     let mut notes = BTreeMap::<usize, Vec<String>>::new();

@@ -24,14 +24,14 @@ pub(super) fn count(checked: &[CheckedFile]) -> FileCounts {
 }
 
 impl FileCounts {
-    /// For a machine.
+    /// Converts the counts to JSON.
     pub(super) fn to_json(self) -> serde_json::Value {
         let Self { files, bad, warnings } = self;
         json!({ "files": files, "valid": files - bad, "invalid": bad, "warnings": warnings })
     }
 }
 
-/// Prints everything about a file; with `quiet`, the errors alone.
+/// Prints the full report about a file; with `quiet`, only the errors.
 pub(super) fn print(file: &CheckedFile, quiet: bool, output: &mut CommandOutput) {
     if quiet && file.is_valid() {
         return;
@@ -61,7 +61,7 @@ pub(super) fn print(file: &CheckedFile, quiet: bool, output: &mut CommandOutput)
     output.line(format_args!(""));
 }
 
-/// Prints in one line how a file is; with `quiet`, its errors alone.
+/// Prints the result of a file in one line; with `quiet`, it counts only the errors.
 pub(super) fn print_verdict(file: &CheckedFile, quiet: bool, output: &mut CommandOutput) {
     let all: Vec<_> = diagnostics(file).iter().filter(|d| !quiet || d.is_error()).collect();
     let errors = all.iter().filter(|d| d.is_error()).count();
@@ -82,7 +82,7 @@ pub(super) fn print_verdict(file: &CheckedFile, quiet: bool, output: &mut Comman
     output.line(format_args!("{style}{word}{style:#}  {}{DIM}{remarks}{DIM:#}", sanitize(&name)));
 }
 
-/// Prints how all files are.
+/// Prints the summary of all files.
 pub(super) fn print_counts(counts: &FileCounts, quiet: bool, output: &mut CommandOutput) {
     if output.is_json() {
         output.json_line(&json!({ "summary": counts.to_json() }));

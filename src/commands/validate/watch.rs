@@ -75,7 +75,7 @@ async fn watch_on(
     }
 }
 
-/// The names of files and folders that something happened to.
+/// The names of changed files and folders.
 #[derive(Debug, Default)]
 struct TouchedNames {
     names: Mutex<BTreeSet<OsString>>,
@@ -87,7 +87,7 @@ impl TouchedNames {
         std::mem::take(&mut *self.names())
     }
 
-    /// Nothing panics while it holds this lock.
+    /// Locks the names. No code panics while it holds this lock.
     fn names(&self) -> MutexGuard<'_, BTreeSet<OsString>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -160,7 +160,7 @@ impl WatchedFolders {
 /// The modification time and the size of a file.
 type FileStamp = Option<(SystemTime, u64)>;
 
-/// The files as they were looked at last.
+/// The files in the state of the last check.
 struct WatchedFiles<'a> {
     arguments: &'a ValidateArgs,
     client: Option<&'a ServiceClient>,

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 
-/// The state of a connection that its deadline depends on.
+/// The state of a connection that determines its deadline.
 #[derive(Debug)]
 pub(super) struct ConnectionActivity {
     header_timeout: Duration,
@@ -27,7 +27,7 @@ struct ActivityState {
     /// The beginning of the wait.
     since: Instant,
     is_http2: bool,
-    /// The time since when the client has read nothing that waits for it.
+    /// The time since which the client has not read the data that waits for it.
     unread_since: Option<Instant>,
 }
 
@@ -52,7 +52,7 @@ impl ConnectionActivity {
         Arc::new(Self { header_timeout, idle_timeout, state: Mutex::new(state) })
     }
 
-    /// Records that a request has come. Its response ends when the exchange is dropped.
+    /// Records that a request arrived. Its response ends when the exchange is dropped.
     pub(super) fn begin(self: &Arc<Self>, version: Version) -> RequestExchange {
         let mut state = self.lock();
         state.in_flight += 1;
@@ -111,7 +111,7 @@ impl ConnectionActivity {
         };
     }
 
-    /// A panic while holding the lock leaves counters, which are still good.
+    /// Locks the state. Its counters are still valid after a panic.
     fn lock(&self) -> MutexGuard<'_, ActivityState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,7 +127,7 @@ impl Drop for RequestExchange {
     }
 }
 
-/// A connection that records what its client does.
+/// A connection that records the reads and writes of its client.
 #[derive(Debug)]
 pub(super) struct WatchedStream {
     stream: TcpStream,

@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::activity::RequestExchange;
 
-/// The body of a request, which fails when it is not complete at its deadline.
+/// The body of a request, which fails when it is incomplete at its deadline.
 #[derive(Debug)]
 pub(super) struct DeadlineBody {
     body: Incoming,
@@ -23,7 +23,7 @@ pub(super) struct DeadlineBody {
 }
 
 impl DeadlineBody {
-    /// A body that comes within `time`, else sets `late`.
+    /// Wraps a body that must be complete within `time`; otherwise it sets `late`.
     pub(super) fn wrap(body: Incoming, time: Duration, late: Arc<AtomicBool>) -> Body {
         // Most requests have none.
         match body.is_end_stream() {
@@ -60,7 +60,7 @@ impl HttpBody for DeadlineBody {
     }
 }
 
-/// The body of a response. The exchange ends with it.
+/// The body of a response. The exchange ends when the body ends.
 #[derive(Debug)]
 pub(super) struct ExchangeBody {
     body: Body,

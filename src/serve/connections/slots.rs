@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::ConnectionLimits;
 
-/// The slots of a server.
+/// The connection slots of a server.
 #[derive(Debug)]
 pub(super) struct ConnectionSlots {
     total: Arc<Semaphore>,
@@ -16,7 +16,7 @@ pub(super) struct ConnectionSlots {
     addresses: Mutex<BTreeMap<IpAddr, u32>>,
 }
 
-/// The slot of one connection; it is free again when it is dropped.
+/// The slot of one connection; dropping it makes the slot free.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     _permit: OwnedSemaphorePermit,
@@ -34,7 +34,8 @@ impl ConnectionSlots {
         })
     }
 
-    /// A slot for a connection of `address`; none when all are taken, or all of the address.
+    /// Takes a slot for a connection of `address`; returns none when all slots are taken, or all slots of
+    /// this address.
     pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let permit = Arc::clone(&self.total).try_acquire_owned().ok()?;
         let address = network_of(address);
@@ -49,7 +50,7 @@ impl ConnectionSlots {
         Some(ConnectionSlot { _permit: permit, slots: Arc::clone(self), address })
     }
 
-    /// A panic while holding the lock leaves counters, which are still good.
+    /// Locks the state. Its counters are still valid after a panic.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, u32>> {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -70,8 +71,8 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// The address that connections are counted for: a network of 64 bits with IPv6, as one customer has
-/// it, and none for loopback.
+/// Returns the address for counting connections: with IPv6 the /64 network, which one customer has; none
+/// for loopback.
 fn network_of(address: IpAddr) -> Option<IpAddr> {
     let address = address.to_canonical();
     match address {

@@ -6,17 +6,17 @@ use std::path::Path;
 
 use crate::cli_error::CliError;
 
-/// Folders below the data folder that are looked into; the index has three.
+/// The maximum depth of folders to check below the data folder; the index has three levels.
 const MAX_DEPTH: usize = 8;
 
-/// Makes every file that this process creates readable by its owner alone, whichever library
-/// creates it.
+/// Makes every file that this process creates readable only by its owner, also files that a library
+/// creates.
 pub(crate) fn set_private_umask() {
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
 }
 
-/// Creates a folder, with those above it, for its owner alone.
+/// Creates a folder and its missing parents; only the owner has access.
 pub(super) fn create_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -25,7 +25,7 @@ pub(super) fn create_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Options to write a file that its owner alone can read, and that is no link to another one.
+/// Returns the options for writing a file that only its owner can read. They do not follow a symbolic link.
 pub(super) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);

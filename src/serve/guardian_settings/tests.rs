@@ -145,8 +145,8 @@ fn what_cannot_be_meant_is_an_error_that_says_so() {
     let twice = format!("{}\n{}", table(""), table("name = 'b'"));
     for (file, flags, token, words) in [
         (String::new(), &["off", "builtin"][..], None, "`off` is nobody"),
-        (String::new(), &["builtin", "builtin"], None, "the guardian builtin is named twice"),
-        (twice, &[], None, "the guardian https://a.example/ is named twice"),
+        (String::new(), &["builtin", "builtin"], None, "the guardian builtin is configured twice"),
+        (twice, &[], None, "the guardian https://a.example/ is configured twice"),
         (String::new(), &["http://a/", "http://b/"], Some("t"), "one token for several guardians"),
         (table("fail-hooks = {message = 'open'}"), &[], None, "no hook `message`"),
         (table("fail = 'ajar'"), &[], None, "unknown variant `ajar`"),

@@ -1,7 +1,7 @@
 //! Errors of the TOML file, without its content: a value may be a password, or an
 //! address that has one. Pure.
 
-/// Shorter words of a value are taken for none of it.
+/// The minimum length of a word that counts as a part of a value.
 const MIN_WORD_LENGTH: usize = 4;
 /// Words of many addresses that reveal nothing about one.
 const COMMON_WORDS: [&str; 2] = ["http", "https"];
@@ -15,7 +15,7 @@ pub(super) fn describe_error(error: &toml::de::Error, text: &str) -> String {
     format!("{place}{}", without_values(error.message(), fault))
 }
 
-/// Line and column, from 1.
+/// Returns the line and column, both counted from 1.
 fn format_position(text: &str, at: usize) -> String {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -23,7 +23,7 @@ fn format_position(text: &str, at: usize) -> String {
     format!("{line}:{column}: ")
 }
 
-/// A message without the value that it is about, which stands in `fault`.
+/// Removes the value from an error message; `fault` is the text that contains the value.
 fn without_values(message: &str, fault: &str) -> String {
     let message = message.trim().replace('\n', " ");
     // The value comes before the expected one, and names of keys are not values.

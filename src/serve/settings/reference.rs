@@ -8,7 +8,7 @@ use clap::{Arg, CommandFactory as _};
 use super::SettingsFile;
 use crate::cli::CliArguments;
 
-/// The services, as the page calls them, and the commands that start them.
+/// The services with their names on the page, and the commands that start them.
 const SERVICES: [(&str, &[&str]); 5] = [
     ("up", &["up"]),
     ("registry", &["serve", "registry"]),
@@ -29,7 +29,7 @@ the file of `--config` (TOML), and the file over the default. Limits are in [lim
 
 ";
 
-/// The page `docs/configuration.md`.
+/// Returns the page `docs/configuration.md`.
 #[must_use]
 pub fn configuration_markdown() -> String {
     let mut page = HEAD.to_owned();
@@ -70,7 +70,7 @@ pub fn configuration_markdown() -> String {
     page
 }
 
-/// The flags of all services, each with the services that have it.
+/// Returns the flags of all services, each with the services that have it.
 fn flags() -> BTreeMap<String, (Arg, Vec<&'static str>)> {
     let mut flags: BTreeMap<String, (Arg, Vec<&'static str>)> = BTreeMap::new();
     let mut command = CliArguments::command();
@@ -91,7 +91,7 @@ fn flags() -> BTreeMap<String, (Arg, Vec<&'static str>)> {
     flags
 }
 
-/// The sections of the file, each with its keys.
+/// Returns the sections of the file, each with its keys.
 fn sections() -> Vec<(String, Vec<String>)> {
     let mut sections = Vec::new();
     let mut waiting = vec![(String::new(), 0)];

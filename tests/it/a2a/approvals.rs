@@ -65,7 +65,7 @@ fn a_task_waits_for_an_approval_and_goes_on_with_its_run() {
     let (_, run, id) = waiting(&task);
     assert_eq!(task["metadata"]["a2s"]["status"], "waiting");
 
-    // Whoever asks again, or says unknown in it, finds it waiting.
+    // Whoever asks again, or says something else in it, finds it waiting.
     let again = get(&world, &task);
     assert_eq!(again["status"], task["status"], "nothing has happened since");
     let mut more = old("is it done?");
@@ -145,7 +145,7 @@ fn rejected_approval_rejects_task_and_cancel_ends_run() {
     let rejected = get(&world, &task);
     assert_eq!(rejected["status"]["state"], "rejected", "{rejected}");
     let words = &rejected["status"]["message"]["parts"][0]["text"];
-    assert!(words.as_str().unwrap().contains("A person has rejected it."), "{words}");
+    assert!(words.as_str().unwrap().contains("A person rejected it."), "{words}");
     assert!(words.as_str().unwrap().contains("has changed nothing"), "{words}");
     assert_eq!(world.standin("dogapi.dog").requests(), 0);
 }

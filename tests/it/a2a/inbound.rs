@@ -244,7 +244,7 @@ rules:
         call(&world, "message/send", &message)
     };
     let refused = reply("not now");
-    let words = "a yes that the user did not give";
+    let words = "adds a consent that the user did not give";
     assert!(refused["error"]["message"].as_str().unwrap().contains(words), "{refused}");
     assert!(!is_published());
     let done = reply("yes");

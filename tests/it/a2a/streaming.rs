@@ -62,7 +62,7 @@ fn who_goes_away_follows_the_task_again_in_either_version() {
     for method in ["tasks/resubscribe", "SubscribeToTask"] {
         let refused = call(&world, method, &id);
         assert_eq!(refused["error"]["code"], -32004, "{refused}");
-        assert!(refused["error"]["message"].as_str().unwrap().contains("over"), "{refused}");
+        assert!(refused["error"]["message"].as_str().unwrap().contains("has ended"), "{refused}");
     }
     let unknown = call(&world, "SubscribeToTask", &json!({"id": world.token()}));
     assert_eq!(unknown["error"]["code"], -32001, "{unknown}");
@@ -109,7 +109,7 @@ fn a_task_takes_a_message_only_while_it_asks() {
     refused(more("SendMessage"), "is in progress");
     refused(more("message/stream"), "is in progress");
     call(&world, "CancelTask", &json!({"id": id}));
-    refused(more("message/send"), "is over");
+    refused(more("message/send"), "has ended");
     // Nothing of what was refused is a part of the task, and its conversation goes on.
     let task = call(&world, "tasks/get", &json!({"id": id}))["result"].take();
     assert_eq!(task["history"].as_array().unwrap().len(), 1, "{task}");

@@ -109,7 +109,7 @@ fn a_guardian_cannot_say_yes_for_a_person() {
     );
     let refused = reply(&world, "not now", "tell me a joke");
     assert_eq!(refused["status"], "denied", "{refused}");
-    let words = "a yes that the user did not give";
+    let words = "adds a consent that the user did not give";
     assert!(refused["message"].as_str().unwrap().contains(words), "{refused}");
     assert_eq!(reply(&world, "go ahead", "tell me a joke")["status"], "cancelled");
     assert_eq!(jokes(&world), 0);

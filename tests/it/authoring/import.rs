@@ -92,7 +92,7 @@ fn what_is_remarked_about_many_operations_is_told_once() {
         "openapi": "3.0.3", "info": {"title": "T", "version": "1"}, "servers": servers, "paths": paths,
     });
     desk.write("api.json", &description.to_string());
-    let told = |ran: crate::harness::Ran| ran.stdout.matches("it is always needed").count();
+    let told = |ran: crate::harness::Ran| ran.stdout.matches("a path parameter is always required").count();
     assert_eq!(told(desk.a2s(&["import", "openapi", "api.json"]).exits(0)), 1);
     // One that is imported alone says it itself, and so does what machines read.
     let one = ["import", "openapi", "api.json", "--operation", "GetA1ById"];
@@ -110,9 +110,9 @@ fn other_files_are_refused_with_what_to_do() {
     desk.write("broken.yaml", "a: [\n");
     for (file, told) in [
         ("old.json", "swagger2openapi"),
-        ("none.yaml", "no OpenAPI description"),
+        ("none.yaml", "not an OpenAPI description"),
         ("broken.yaml", "neither JSON nor YAML"),
-        ("missing.yaml", "an address that begins with `https://`"),
+        ("missing.yaml", "an address that starts with `https://`"),
     ] {
         let ran = desk.a2s(&["import", "openapi", file]).exits(1);
         assert!(ran.stderr.contains(told), "{told} in {ran:?}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// What each capability is given, and its current content to give.
+/// What each capability is given, and what it has to give.
 pub(super) fn samples() -> Vec<(&'static str, Value, Value)> {
     let tweet = |number: u32| (129_384_755 + number).to_string();
     vec![

@@ -10,7 +10,7 @@ fn stale_checksum_is_tested_and_written_at_publish() {
     assert_ne!(edited, source);
     let file = world.write("edited.yaml", &edited);
     let tested = world.a2s(&["test", &file]).exits(0);
-    assert!(tested.stderr.contains("the checksum is that of other content"), "{tested:?}");
+    assert!(tested.stderr.contains("the checksum does not match the content"), "{tested:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), edited);
     let refused = world.a2s(&["publish", &file]).exits(1);
     assert!(refused.stdout.contains("A2S031"), "{refused:?}");

@@ -90,7 +90,7 @@ fn services_are_listed_and_found() {
     let found = world.a2s(&["services", "current weather in a city"]).exits(0).stdout;
     assert!(found.lines().next().unwrap().contains("api.weather.com"), "{found}");
     let none = world.a2s(&["services", "weather", "--domain", "nobody.example"]).exits(0).stdout;
-    assert!(none.contains("nothing"), "{none}");
+    assert!(none.contains("no capability"), "{none}");
     assert!(
         world.a2s(&["services", "--host", "no.such.example"]).exits(1).stderr.contains("A2S223")
     );

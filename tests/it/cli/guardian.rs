@@ -68,7 +68,7 @@ fn faults_of_a_policy_are_told_with_file_and_line_once() {
     let told = a2s(&["guardian", "test", &policy, &cases]).exits(1);
     let text = told.stderr.replace(&policy, "policy.yaml");
     assert_snapshot!(text, @r#"
-    error[A2S510]: policy.yaml has 1 fault
+    error[A2S510]: policy.yaml has 1 error
       error[A2S510]: unknown variant `dny`, expected one of allow, deny, modify, approve; did you mean `deny`? at line 4, column 23 (policy.yaml)
     "#);
     let started =

@@ -93,7 +93,7 @@ fn a_plan_has_all_of_it_in_json() {
 
     let lacking = world.a2s(&["run", "GetCityWeather", "--dry-run", "--json"]).exits(0).one();
     assert_eq!([&lacking["token"], &lacking["digest"]], [&Value::Null, &Value::Null]);
-    assert!(lacking["no_token_reason"].as_str().is_some_and(|why| why.contains("needs `city`")));
+    assert!(lacking["no_token_reason"].as_str().is_some_and(|why| why.contains("requires `city`")));
     for wrong in [
         &["run"][..],
         &["run", "GetJoke", "--plan", "x"],

@@ -471,7 +471,7 @@ fn a_feed_that_leads_nowhere_is_left() {
         (Feed::Empty, "returned an invalid page of changes"),
         (Feed::Renamed, "returned an invalid name of its feed"),
         (Feed::Crowded, "returned an invalid page of changes"),
-        (Feed::Garbage, "answered what is not understood"),
+        (Feed::Garbage, "sent an invalid response"),
     ] {
         let target = Bare::new();
         let router = Router::new()

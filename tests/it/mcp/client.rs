@@ -153,7 +153,7 @@ impl Client {
     /// Calls a tool whose run has to be confirmed, and confirms it when that is asked for.
     pub(crate) async fn call_confirmed(&self, id: u64, tool: &str, mut arguments: Value) -> Told {
         let asked = self.call(id, tool, arguments.clone()).await;
-        assert!(asked.is_error() && asked.text().contains("has to confirm this"), "{asked:?}");
+        assert!(asked.is_error() && asked.text().contains("the user must confirm it"), "{asked:?}");
         let error = &asked.answer["result"]["_meta"]["a2s/error"];
         arguments["a2s_confirm"] = error["details"]["a2s_confirm"].clone();
         self.call(id, tool, arguments).await

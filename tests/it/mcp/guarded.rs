@@ -83,11 +83,17 @@ fn what_a_guardian_says_of_a_message_is_followed() {
         assert_eq!(sent(), 1);
 
         let unusable = client.call(3, "execute_capability", tweet("other-method")).await;
-        assert!(unusable.is_error() && unusable.text().contains("another method"), "{unusable:?}");
+        assert!(
+            unusable.is_error() && unusable.text().contains("must not change the method"),
+            "{unusable:?}"
+        );
         assert_eq!(sent(), 1);
 
         let unusable = client.call(8, "execute_capability", tweet("other-id")).await;
-        assert!(unusable.is_error() && unusable.text().contains("another message"), "{unusable:?}");
+        assert!(
+            unusable.is_error() && unusable.text().contains("must not change `jsonrpc` or `id`"),
+            "{unusable:?}"
+        );
         assert_eq!(sent(), 1);
 
         // The run was there; its result is withheld.
@@ -321,7 +327,7 @@ fn a_guardian_cannot_say_yes_for_a_person() {
         let no = async |_: &Value| json!({"action": "decline"});
         let call = json!({"name": "execute_capability", "arguments": arguments()});
         let refused = client.ask_with(1, "tools/call", call, no).await;
-        let words = "a yes that the user did not give";
+        let words = "adds a consent that the user did not give";
         assert!(refused.is_error() && refused.text().contains(words), "{refused:?}");
 
         let client = Stateless::new(&url, &token, with_forms());

@@ -128,7 +128,7 @@ fn a_session_in_which_nothing_happens_ends() {
             assert_eq!(Heard::of(told).next().await, None);
         }
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-        // The run is deleted a moment after it has ended.
+        // It is forgotten a moment after it has ended.
         loop {
             let late = in_session(http.post(&url).json(&ping)).await.unwrap().status();
             if late == StatusCode::NOT_FOUND {

@@ -114,7 +114,7 @@ fn approval_covers_one_plan_when_the_client_returns() {
         let mut yes = json!({});
         yes[question] = json!({"action": "accept", "content": {}});
         // A yes to one text is none to another.
-        let other = post("unknown", yes.clone()).await;
+        let other = post("something else", yes.clone()).await;
         assert_eq!(other["resultType"], "input_required", "{other}");
         assert_eq!(world.standin("api.twitter.com").requests(), 0);
         let ran = post("hello", yes).await;
@@ -133,7 +133,7 @@ fn a_plan_that_was_shown_is_the_only_one_that_runs() {
         let plan = &planned.content()["plan"];
         let other = json!({"name": "PostTweet", "inputs": {"text": "two"}, "plan": plan});
         let refused = client.call(2, "execute_capability", other).await;
-        assert!(refused.is_error() && refused.text().contains("not what was planned"));
+        assert!(refused.is_error() && refused.text().contains("would differ from the plan"));
         assert_eq!(world.standin("api.twitter.com").requests(), 0);
         let same = json!({"name": "PostTweet", "inputs": {"text": "one"}, "plan": plan});
         let ran = client.call_confirmed(3, "execute_capability", same).await;
@@ -159,17 +159,19 @@ fn a_client_without_forms_confirms_exactly_what_runs() {
         };
         let asked = client.call(1, "execute_capability", tweet("one", &Value::Null)).await;
         assert!(asked.is_error(), "{asked:?}");
-        for told in ["POST https://api.twitter.com/graphql", "text: \"one\"", "on a yes"] {
+        for told in
+            ["POST https://api.twitter.com/graphql", "text: \"one\"", "if the user says yes"]
+        {
             let text = asked.text().to_lowercase();
             assert!(text.contains(&told.to_lowercase()), "{told}: {asked:?}");
         }
         let confirmed = &asked.answer["result"]["_meta"]["a2s/error"]["details"]["a2s_confirm"];
         // Another text, or a digest that nobody was shown.
         let other = client.call(2, "execute_capability", tweet("two", confirmed)).await;
-        assert!(other.is_error() && other.text().contains("has to confirm this"), "{other:?}");
+        assert!(other.is_error() && other.text().contains("the user must confirm it"), "{other:?}");
         let made_up = json!(format!("sha256:{}", "0".repeat(64)));
         let other = client.call(3, "execute_capability", tweet("one", &made_up)).await;
-        assert!(other.is_error() && other.text().contains("has to confirm this"), "{other:?}");
+        assert!(other.is_error() && other.text().contains("the user must confirm it"), "{other:?}");
         let none = client.call(4, "execute_capability", tweet("one", &json!("yes"))).await;
         assert!(none.is_error(), "{none:?}");
         assert_eq!(sent(), 0);

@@ -126,7 +126,7 @@ fn a_request_is_held_to_the_specification() {
         ("GET", "/v1/rooms/hall/lamps?limit=3&kinds=desk,roof", None, "`kinds`: \"roof\" is not"),
         ("GET", "/v1/rooms/hall/lamps?limit=3&colour=red", None, "no query parameter `colour`"),
         ("GET", "/v1/rooms/h/lamps?limit=3", None, "`room`: \"h\" is shorter"),
-        ("GET", "/v1/rooms/hall/lamps?limit=3", Some((json, "{}")), "takes no body"),
+        ("GET", "/v1/rooms/hall/lamps?limit=3", Some((json, "{}")), "does not accept a body"),
         (
             "GET",
             "/v1/rooms/hall/lamps?limit=4&kinds=desk",

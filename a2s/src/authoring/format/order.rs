@@ -51,7 +51,7 @@ fn rank(order: &[&str], key: &str) -> usize {
     order.iter().position(|known| *known == key).unwrap_or(order.len())
 }
 
-/// The value of a document with its fields, and those of its steps, in order.
+/// Returns the value of a document with its fields, and those of its steps, in order.
 pub(super) fn order_value(mut document: Value) -> Value {
     if let Value::Object(members) = &mut document {
         if let Some(execution) = members.get_mut("execution") {
@@ -83,8 +83,8 @@ fn sort(value: &mut Value, order: &[&str]) {
     }
 }
 
-/// The text of a YAML document with its fields, and those of its steps, in order; none when
-/// nothing is to be moved. Whether the text still means the same is for the caller to check.
+/// Returns the text of a YAML document with its fields, and those of its steps, in order; `None` when they
+/// are in order already. The caller must check that the text still has the same meaning.
 pub(super) fn order_lines(text: &str) -> Option<String> {
     let (root, _) = tree::parse(text.as_bytes());
     let root = root?;
@@ -112,14 +112,14 @@ fn order_steps_of(block: &TreeNode, lines: &mut [String]) {
     }
 }
 
-/// A field: its lines, and those of blank space and comments before it.
+/// A field: its lines, and the blank lines and comments before it.
 struct FieldBlock {
     rank: usize,
     before: Vec<String>,
     lines: Vec<String>,
 }
 
-/// Moves the lines of the members of `mapping`, when each begins a line of its own.
+/// Sorts the lines of the members of `mapping`, if each member begins on a separate line.
 fn order_mapping(mapping: &TreeNode, order: &[&str], lines: &mut [String]) {
     let Some(members) = mapping.members() else { return };
     if members.is_sorted_by_key(|member| rank(order, &member.key)) {
@@ -178,7 +178,7 @@ fn count_comments_of_first_key(above: &[String], column: usize) -> usize {
     if further.iter().all(|line| line.trim().is_empty()) { 0 } else { comments }
 }
 
-/// The column that every key begins at, from 0, when each stands on a line of its own.
+/// Returns the column of all keys, from 0; `None` when they differ, or when two keys are on the same line.
 fn common_column(members: &[NodeMember]) -> Option<usize> {
     let column = members.first()?.position.column.checked_sub(1)?;
     let apart = members.windows(2).all(|pair| pair[0].position.line < pair[1].position.line);

@@ -19,9 +19,9 @@ use super::ref_resolver::{RefResolver, quote_for_message};
 use super::{ImportError, ImportRejection, ImportResult, name_prefix};
 use crate::authoring::naming;
 
-/// The most workflows of a document.
+/// The maximum number of workflows in a document.
 const MAX_WORKFLOWS: usize = 1_000;
-/// The most descriptions that a document refers to.
+/// The maximum number of descriptions that a document refers to.
 const MAX_SOURCES: usize = 20;
 /// The maximum depth of workflows that use one another.
 const MAX_WORKFLOW_DEPTH: usize = 8;
@@ -55,10 +55,10 @@ pub struct ArazzoSource {
     pub base: Option<Url>,
 }
 
-/// The OpenAPI descriptions that an Arazzo document refers to.
+/// Lists the OpenAPI descriptions that an Arazzo document refers to.
 ///
 /// # Errors
-/// When the value is no Arazzo 1.0 document, or refers to too many.
+/// Fails when the value is not an Arazzo 1.0 document, or refers to too many descriptions.
 pub fn arazzo_sources(document: &Value) -> Result<Vec<SourceDescription>, ImportError> {
     open(document)?;
     let named = |raw: &Value| {
@@ -78,11 +78,11 @@ pub fn arazzo_sources(document: &Value) -> Result<Vec<SourceDescription>, Import
     Ok(sources)
 }
 
-/// Makes a document of each workflow of an Arazzo 1.0 document. `sources` has what
-/// [`arazzo_sources`] names, as far as it could be read.
+/// Creates a document for each workflow of an Arazzo 1.0 document. `sources` contains the descriptions that
+/// [`arazzo_sources`] lists, except those that could not be read.
 ///
 /// # Errors
-/// When the value is no Arazzo 1.0 document, or has no workflows.
+/// Fails when the value is not an Arazzo 1.0 document, or has no workflows.
 pub fn import_arazzo(
     document: &Value,
     sources: &BTreeMap<String, ArazzoSource>,
@@ -165,7 +165,7 @@ struct SourceService<'a> {
     base: Option<&'a Url>,
 }
 
-/// Imports workflows, those that others use before them.
+/// Imports workflows. A workflow that others use is imported first.
 struct ArazzoImporter<'a> {
     source: RefResolver<'a>,
     services: BTreeMap<&'a str, SourceService<'a>>,
@@ -202,7 +202,7 @@ impl<'a> ArazzoImporter<'a> {
         }
     }
 
-    /// The workflow that another one uses, once it is imported.
+    /// Returns the imported workflow with this id; `None` when it is not imported.
     fn find_imported(&self, id: &str) -> Option<&workflow::ImportedWorkflow> {
         let index = self.raw.iter().position(|workflow| workflow_id(workflow) == id)?;
         self.done.get(&index)?.as_ref().ok()

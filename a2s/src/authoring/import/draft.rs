@@ -13,16 +13,16 @@ use crate::document::StepAction;
 use crate::task::SchemaResolver;
 use crate::{compile_with_checksum, error_code, tree};
 
-/// The longest description of a capability, in characters.
+/// The maximum length of a capability's description, in characters.
 const MAX_DESCRIPTION: usize = 200;
-/// The longest intent of an example, in characters.
+/// The maximum length of an example's intent, in characters.
 const MAX_INTENT: usize = 100;
 /// The sample of a schema that contains only required values.
 const REQUIRED_ONLY_SAMPLE: usize = 4;
-/// The longest name of an author.
+/// The maximum length of an author's name, in characters.
 const MAX_AUTHOR: usize = 100;
 
-/// Everything of a document but its steps.
+/// The content of a document, without its steps.
 #[derive(Debug, Clone)]
 pub(super) struct DocumentHeader {
     pub(super) name: String,
@@ -42,7 +42,7 @@ pub(super) struct DraftAuthor {
 }
 
 impl DraftAuthor {
-    /// The author that was asked for, else the contact of a description, else its title, else
+    /// Chooses the author: the requested one, else the contact of the description, else its title, else
     /// `otherwise`.
     pub(super) fn of(asked: Option<&str>, info: Option<&Value>, otherwise: &str) -> Self {
         let field = |value: Option<&Value>| sanitize::description(value?.as_str()?, MAX_AUTHOR);
@@ -66,7 +66,8 @@ impl DraftAuthor {
     }
 }
 
-/// A description for a capability: the first of `texts` that says enough, else two together.
+/// Returns a description for a capability: the summary or the detail if one of them is sufficient, else
+/// both together. If both are empty, it is `otherwise`.
 pub(super) fn describe(summary: Option<&str>, detail: Option<&str>, otherwise: &str) -> String {
     /// A summary with at least this many characters describes a capability well enough.
     const MIN_DESCRIPTION_LENGTH: usize = 25;
@@ -86,7 +87,7 @@ pub(super) fn describe(summary: Option<&str>, detail: Option<&str>, otherwise: &
 }
 
 impl DocumentHeader {
-    /// The values that the description gives as examples, by the names of parameters.
+    /// Returns the examples in the description, by the names of parameters.
     pub(super) fn examples(&self) -> Map<String, Value> {
         let given = self.parameters.iter().filter(|variable| !variable.secret);
         given
@@ -94,7 +95,7 @@ impl DocumentHeader {
             .collect()
     }
 
-    /// The whole document without its checksum; `newer` when its steps need language 1.1.
+    /// Builds the whole document without its checksum. `newer` is true when its steps need language 1.1.
     pub(super) fn document(&self, execution: Value, output: Option<Value>, newer: bool) -> Value {
         let newer = newer || self.parameters.iter().any(DocumentParameter::is_newer);
         let mut document = Map::new();
@@ -196,8 +197,8 @@ fn intent_from_description(description: &str) -> Option<String> {
     Some(begin + letters.as_str()).filter(|intent| intent.split_whitespace().count() > 1)
 }
 
-/// Writes the document that `build` gives with as much detail as fits into one, and lets the
-/// compiler judge it. `comment` stands above it; `examples` are values that inputs may have.
+/// Writes the document that `build` returns, with as much detail as fits into a document, and compiles it.
+/// `comment` is its first line; `examples` are possible values of inputs.
 pub(super) fn finish(
     source: &str,
     comment: &str,

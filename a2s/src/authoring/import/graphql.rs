@@ -23,17 +23,18 @@ use crate::authoring::{naming, sanitize};
 use crate::document::ValueType;
 use crate::name::Domain;
 
-/// The deepest nesting in a schema or an operation.
+/// The maximum depth of nesting in a schema or an operation.
 const MAX_DEPTH: usize = 100;
-/// The most tokens of a schema.
+/// The maximum number of tokens in a schema.
 const MAX_SCHEMA_TOKENS: usize = 10_000_000;
-/// The most tokens of a file with operations.
+/// The maximum number of tokens in a file with operations.
 const MAX_TOKENS: usize = 200_000;
-/// The most values of an `enum`.
+/// The maximum number of values of an `enum`.
 const MAX_CHOICES: usize = 100;
-/// With more fields below the only one at the top, that one is the output.
+/// The maximum number of fields below a single top-level field that become outputs. With more fields, the
+/// top-level field is the output.
 const MAX_OUTPUTS: usize = 40;
-/// Stack for the validator, which recurses.
+/// The stack size of the validator, in bytes. The validator is recursive.
 const STACK: usize = 32 << 20;
 
 /// The options of an import of GraphQL operations.
@@ -47,13 +48,13 @@ pub struct GraphqlOptions {
     pub author: Option<String>,
 }
 
-/// Makes a document of each operation in `operations`, which has to be valid for the schema.
+/// Creates a document for each operation in `operations`, which must be valid for the schema.
 ///
-/// The schema is text in the schema language, or the answer to an introspection query as JSON.
-/// Without operations, there is one for each field at the top of the schema.
+/// The schema is text in the schema language, or the response to an introspection query as JSON. Without
+/// `operations`, the import writes an operation for each top-level field of the schema.
 ///
 /// # Errors
-/// When the schema or the operations are not valid, or no document can be posted to the endpoint.
+/// Fails when the schema or the operations are not valid, or when the endpoint is not a usable address.
 pub fn import_graphql(
     schema: &str,
     operations: Option<&str>,
@@ -88,7 +89,7 @@ pub fn import_graphql(
     })
 }
 
-/// The host that requests go to.
+/// Returns the host that receives the requests.
 fn domain_of(endpoint: &Url) -> Result<String, ImportError> {
     let refuse = |reason: String| {
         let hint =
@@ -151,7 +152,7 @@ fn read_operations(
     document.validate(schema).map_err(|invalid| refuse(&invalid.errors))
 }
 
-/// The first errors with their places.
+/// Describes the first errors with their locations.
 fn describe_errors(errors: &DiagnosticList) -> String {
     const MOST: usize = 5;
     let mut shown = Vec::new();
@@ -284,7 +285,7 @@ impl GraphqlImporter<'_> {
         }
     }
 
-    /// The operation as written, and the fragments that it uses.
+    /// Returns the operation as written, and the fragments that it uses.
     fn query(&self, operation: &Operation, at: Option<SourceSpan>) -> String {
         let written = |span: Option<SourceSpan>| {
             let span = span?;
@@ -375,7 +376,7 @@ impl GraphqlImporter<'_> {
     }
 }
 
-/// The names of the fragments that a selection spreads, each once.
+/// Collects the names of the fragments that a selection spreads, each once.
 fn collect_fragment_spreads<'d>(selections: &'d SelectionSet, used: &mut Vec<&'d Name>) {
     for selection in &selections.selections {
         match selection {
@@ -460,7 +461,7 @@ fn plain_fields(selections: &SelectionSet) -> Option<Vec<&Field>> {
     selections.selections.iter().map(|selection| Some(&**selection.as_field()?)).collect()
 }
 
-/// A constant as JSON.
+/// Converts a constant to JSON.
 fn literal(value: &Literal) -> Option<Value> {
     Some(match value {
         Literal::Null => Value::Null,

@@ -2,12 +2,12 @@
 
 use crate::query::JsonPathQuery;
 
-/// The JSONPath of a member of the body; none when no singular query leads there.
+/// Returns the JSONPath of a member of the body; `None` when a singular query cannot select it.
 pub(super) fn of_member(name: &str) -> Option<String> {
     checked(format!("${}", segment(name)))
 }
 
-/// The JSONPath of a JSON Pointer (RFC 6901): `/data/0/id` is `$.data[0].id`.
+/// Converts a JSON Pointer (RFC 6901) to a JSONPath: `/data/0/id` is `$.data[0].id`.
 pub(super) fn of_pointer(pointer: &str) -> Option<String> {
     let mut query = "$".to_owned();
     let tokens = pointer.strip_prefix('/').map(|rest| rest.split('/')).into_iter().flatten();
@@ -22,7 +22,7 @@ pub(super) fn of_pointer(pointer: &str) -> Option<String> {
     checked(query)
 }
 
-/// The query, when the compiler takes it and it gives one value.
+/// Returns the query, if the compiler accepts it and it selects one value.
 fn checked(query: String) -> Option<String> {
     JsonPathQuery::parse(&query).is_ok_and(|query| query.is_singular()).then_some(query)
 }

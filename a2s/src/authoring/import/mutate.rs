@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Where a mistake is, and what stands there instead; nothing when it is removed.
+/// The location of a mistake, and the new value there; `None` removes the old value.
 pub(super) type Mistake = (prop::sample::Index, Option<Value>);
 
-/// Mistakes of every kind.
+/// Generates mistakes of every kind.
 pub(super) fn mistakes() -> impl Strategy<Value = Vec<Mistake>> {
     let values = [
         json!(null),
@@ -30,7 +30,7 @@ pub(super) fn mistakes() -> impl Strategy<Value = Vec<Mistake>> {
     prop::collection::vec((any::<prop::sample::Index>(), value), 1..4)
 }
 
-/// The value with mistakes.
+/// Inserts mistakes into the value.
 pub(super) fn mangle(mut value: Value, mistakes: &[Mistake]) -> Value {
     for (index, replacement) in mistakes {
         let mut pointers = Vec::new();

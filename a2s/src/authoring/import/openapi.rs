@@ -21,9 +21,9 @@ use crate::diagnostic::did_you_mean;
 pub(super) use extract_operation::{ExtractError, ExtractedOperation};
 pub(super) use operation::{SpecOperation, operations};
 
-/// The most parameters of a document.
+/// The maximum number of parameters of a document.
 const MAX_PARAMETERS: usize = 100;
-/// The longest path that is listed.
+/// The maximum length of a listed path, in characters.
 const MAX_PATH: usize = 400;
 
 /// Options for the import of operations.
@@ -83,8 +83,8 @@ pub fn list_openapi(
 /// Creates a document for each operation of an OpenAPI description, 3.0 or 3.1.
 ///
 /// # Errors
-/// When the value is not an OpenAPI description of a supported version, or does not have the requested
-/// operations. Errors in single operations are in [`ImportResult::refused`].
+/// Fails when the value is not an OpenAPI description of a supported version, or does not have the
+/// requested operations. Errors in single operations are in [`ImportResult::refused`].
 pub fn import_openapi(
     description: &Value,
     options: &OpenApiOptions,
@@ -105,7 +105,7 @@ pub fn import_openapi(
     Ok(imported)
 }
 
-/// The description, when its version is read.
+/// Opens the description, if its version is supported.
 pub(super) fn open(description: &Value) -> Result<RefResolver<'_>, ImportError> {
     let text = |key: &str| match description.get(key)? {
         Value::String(version) => Some(quote_for_message(version)),
@@ -131,7 +131,7 @@ pub(super) fn open(description: &Value) -> Result<RefResolver<'_>, ImportError> 
     }
 }
 
-/// The operations that are meant: their indexes, in the order of the description.
+/// Selects the requested operations. Returns their indexes, in the order of the description.
 fn select_operations(
     operations: &[SpecOperation<'_>],
     refused: &[ImportRejection],
@@ -178,7 +178,8 @@ fn select_operations(
     Ok(chosen)
 }
 
-/// The names of the documents of all operations. One that is imported alone has the same name.
+/// Returns the names of the documents of all operations. An operation that is imported alone has the same
+/// name.
 fn document_names(operations: &[SpecOperation<'_>], prefix: &str) -> Vec<String> {
     let mut taken = naming::UsedNames::for_file_names();
     let name = |operation: &SpecOperation<'_>| {

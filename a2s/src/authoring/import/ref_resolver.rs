@@ -13,16 +13,16 @@ pub(super) struct RefResolver<'a> {
     root: &'a Value,
 }
 
-/// A `$ref` that leads to nothing that can be carried over.
+/// A `$ref` that the import cannot resolve.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnresolvedRef {
-    /// To another file or address.
+    /// The `$ref` refers to another file or address.
     #[error("`$ref: {0}` refers to another file, but the import reads only this description")]
     External(String),
-    /// To nothing.
+    /// The target of the `$ref` does not exist.
     #[error("`$ref: {0}` does not exist in the description")]
     Dangling(String),
-    /// In a circle.
+    /// The `$ref` refers to itself in a cycle.
     #[error("`$ref: {0}` refers to itself in a cycle")]
     Circular(String),
 }
@@ -46,7 +46,7 @@ impl<'a> RefResolver<'a> {
         Self { root }
     }
 
-    /// The member of the description at its top level.
+    /// Returns a top-level member of the description.
     pub(super) fn get(self, key: &str) -> Option<&'a Value> {
         self.root.get(key)
     }
@@ -77,17 +77,17 @@ impl<'a> RefResolver<'a> {
     }
 }
 
-/// The `$ref` of a value.
+/// Returns the `$ref` of a value.
 pub(super) fn reference_of(value: &Value) -> Option<&str> {
     value.get("$ref")?.as_str()
 }
 
-/// The flag `key` of a value. Some descriptions write it as text.
+/// Returns the flag `key` of a value. Some descriptions write it as text.
 pub(super) fn bool_member(value: &Value, key: &str) -> Option<bool> {
     to_bool(value.get(key)?)
 }
 
-/// The flag that a value is.
+/// Converts a value to a flag.
 pub(super) fn to_bool(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(flag) => Some(*flag),
@@ -96,7 +96,7 @@ pub(super) fn to_bool(value: &Value) -> Option<bool> {
     }
 }
 
-/// The same, with a remark when it is text.
+/// Returns the flag `key` of a value, and adds a warning when it is text.
 pub(super) fn read_flag(
     value: &Value,
     key: &str,
@@ -111,7 +111,7 @@ pub(super) fn read_flag(
     Some(flag)
 }
 
-/// A foreign reference or name, for a message.
+/// Cleans and shortens a foreign reference or name for a message.
 pub(super) fn quote_for_message(text: &str) -> String {
     crate::authoring::sanitize::clean_line(text, 80)
 }

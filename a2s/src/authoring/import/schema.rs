@@ -14,16 +14,16 @@ use crate::tree::MAX_NODES;
 /// The level of detail of the copied schemas. Each level copies less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SchemaDetail {
-    /// The deepest schemas, counted from the parameter, body or answer.
+    /// The maximum depth of schemas, counted from the parameter, body or response.
     pub(super) depth: usize,
-    /// The longest description; none when it is 0.
+    /// The maximum length of a description, in characters; 0 removes all descriptions.
     pub(super) description: usize,
     /// True when the schemas of error responses are copied.
     pub(super) errors: bool,
 }
 
 impl SchemaDetail {
-    /// From everything to next to nothing.
+    /// The levels, from full detail to almost none.
     pub(super) const LEVELS: [Self; 6] = [
         Self { depth: 20, description: 200, errors: true },
         Self { depth: 20, description: 0, errors: true },
@@ -46,7 +46,7 @@ impl SchemaDetail {
     }
 }
 
-/// Carries schemas over. What they refer to becomes a component of the task.
+/// Copies schemas into a task. The targets of their references become components of the task.
 pub(super) struct SchemaImporter<'a, 'r> {
     source: RefResolver<'a>,
     detail: SchemaDetail,
@@ -59,7 +59,7 @@ pub(super) struct SchemaImporter<'a, 'r> {
     /// The number of schemas that may still be added. At 0, a document cannot hold the schemas that exist
     /// already.
     left: usize,
-    /// The components that are still to be carried over, with the depth at which they were met.
+    /// The components that are not copied yet, with the depth at which each was found.
     waiting: VecDeque<(String, &'a Value, usize)>,
 }
 
@@ -84,12 +84,12 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
         }
     }
 
-    /// A schema at `place`, for remarks.
+    /// Copies a schema. `place` is its location in warnings.
     pub(super) fn import_schema(&mut self, schema: &'a Value, place: &str) -> Value {
         self.schema(schema, 0, place)
     }
 
-    /// The components that the schemas reach, by name.
+    /// Copies the components that the schemas refer to, and returns them by name.
     pub(super) fn components(mut self) -> Map<String, Value> {
         let mut components = Map::new();
         while let Some((name, schema, level)) = self.waiting.pop_front() {
@@ -113,7 +113,7 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
         Value::Object(self.members(members, level, place))
     }
 
-    /// A reference to a component, which is carried over as well, once.
+    /// Returns a reference to a component. The component is copied, too, but only once.
     fn reference(
         &mut self,
         reference: &'a str,
@@ -151,7 +151,7 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
         Value::Object(carried)
     }
 
-    /// The type of a schema that is too deep to be carried over.
+    /// Returns only the type of a schema that is too deep to be copied.
     fn kind_alone(&self, schema: &'a Value) -> Value {
         let resolved = self.source.resolve(schema).unwrap_or(&Value::Null);
         match resolved.get("type").and_then(Value::as_str).filter(|kind| is_type(kind)) {
@@ -191,8 +191,8 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
         carried.into_iter().collect()
     }
 
-    /// Says that a value may be null in the way of the version: OpenAPI 3.0 has `nullable`, 3.1
-    /// the type `null`, and descriptions have both.
+    /// Writes in the form of the version that a value may be null: OpenAPI 3.0 has `nullable`, 3.1 has the
+    /// type `null`, and descriptions contain both.
     fn allow_null_in_enum(
         &mut self,
         members: &Map<String, Value>,
@@ -218,8 +218,8 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
         }
     }
 
-    /// The value of a keyword that says which values are valid; of other keywords nothing, and of
-    /// malformed ones a remark.
+    /// Returns the copy of a keyword that restricts the valid values; `None` for other keywords. Adds a
+    /// warning for a malformed keyword.
     fn keyword(&mut self, key: &str, value: &'a Value, level: usize, place: &str) -> Option<Value> {
         let warning_count = self.warnings.len();
         let kept = self.read_keyword(key, value, level, place);
@@ -346,8 +346,8 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
         kept
     }
 
-    /// A name for the component that `reference` leads to: its last part, with a number when
-    /// another one has it.
+    /// Chooses the name of the component for `reference`: its last segment, with a number when that name is
+    /// in use.
     fn free_name(&mut self, reference: &str) -> String {
         let last = reference.rsplit('/').next().unwrap_or_default();
         let plain: String = last

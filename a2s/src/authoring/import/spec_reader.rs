@@ -10,11 +10,11 @@ use serde_json::{Map, Number, Value};
 
 /// The maximum size of an API description, in bytes.
 pub const MAX_DESCRIPTION_BYTES: usize = 32 << 20;
-/// The deepest nesting of values.
+/// The maximum depth of nested values.
 const MAX_DEPTH: usize = 120;
-/// The most values, after aliases are expanded.
+/// The maximum number of values, after aliases are expanded.
 const MAX_NODES: usize = 4_000_000;
-/// The most text in keys and strings, in bytes, after aliases are expanded.
+/// The maximum size of the text in keys and strings, in bytes, after aliases are expanded.
 const MAX_TEXT: usize = 128 << 20;
 
 /// The error for a text that is not a description.
@@ -23,13 +23,13 @@ pub enum DescriptionError {
     /// The text is longer than [`MAX_DESCRIPTION_BYTES`].
     #[error("it has more than {MAX_DESCRIPTION_BYTES} bytes")]
     TooLarge,
-    /// It is not UTF-8.
+    /// The text is not UTF-8.
     #[error("it is not UTF-8")]
     NotUtf8,
-    /// It is neither JSON nor YAML.
+    /// The text is neither JSON nor YAML.
     #[error("it is neither JSON nor YAML: {0}")]
     Syntax(String),
-    /// Its values are nested too deep or are too many.
+    /// The values are nested too deep, or there are too many of them.
     #[error("it has more than {MAX_DEPTH} levels, or too many values")]
     TooComplex,
 }
@@ -37,7 +37,7 @@ pub enum DescriptionError {
 /// Reads a description, JSON or YAML.
 ///
 /// # Errors
-/// When the text is too large or is neither.
+/// Fails when the text is too large, or is neither JSON nor YAML.
 pub fn read_description(source: &[u8]) -> Result<Value, DescriptionError> {
     if source.len() > MAX_DESCRIPTION_BYTES {
         return Err(DescriptionError::TooLarge);
@@ -55,7 +55,7 @@ pub fn read_description(source: &[u8]) -> Result<Value, DescriptionError> {
     read_yaml(text)
 }
 
-/// The most values that a text can have as JSON: one before each comma, one in each collection.
+/// Returns the maximum number of values in a text as JSON: one before each comma, one in each collection.
 fn max_values(text: &str) -> usize {
     let (mut values, mut in_text, mut escaped) = (1, false, false);
     for byte in text.bytes() {
@@ -111,12 +111,12 @@ struct OpenValue {
 
 enum ValueItems {
     Array(Vec<Value>),
-    /// The members, and the key that waits for its value.
+    /// The members, and the key whose value is not read yet.
     Object(Map<String, Value>, Option<String>),
 }
 
 impl ValueBuilder {
-    /// Takes an event. True when the first document has ended: others are not looked at.
+    /// Processes an event. Returns true when the first document has ended; later documents are ignored.
     fn accept(&mut self, event: Event<'_>) -> Result<bool, DescriptionError> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -206,7 +206,7 @@ impl ValueBuilder {
     }
 }
 
-/// The members with what `<<` merges into them (YAML 1.1, "Merge Key").
+/// Merges the members below `<<` into the other members (YAML 1.1, "Merge Key").
 fn merged(mut members: Map<String, Value>) -> Map<String, Value> {
     let Some(merge) = members.shift_remove("<<") else { return members };
     let sources = match merge {
@@ -238,7 +238,7 @@ fn size(value: &Value) -> (usize, usize, usize) {
     }
 }
 
-/// A plain scalar by the core schema of YAML 1.2. A number that JSON cannot hold stays text.
+/// Reads a plain scalar by the core schema of YAML 1.2. A number that JSON cannot represent remains text.
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,

@@ -7,11 +7,11 @@ use super::schema::is_exact;
 use crate::authoring::sanitize;
 use crate::document::ValueType;
 
-/// The longest description of a parameter.
+/// The maximum length of a parameter's description, in characters.
 const MAX_DESCRIPTION: usize = 300;
-/// The most values of an `enum`.
+/// The maximum number of values of an `enum`.
 const MAX_CHOICES: usize = 100;
-/// The most memory that one pattern may take, in bytes.
+/// The maximum memory for one pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 /// The depth to which the parts of combined schemas are searched for a type.
 const MAX_COMBINED: usize = 8;
@@ -59,17 +59,17 @@ impl DocumentParameter {
         self
     }
 
-    /// The same, taking anything.
+    /// Returns the same parameter, which accepts any value.
     pub(super) fn without_restrictions(self) -> Self {
         Self { kind: None, default: None, choices: Vec::new(), example: None, ..self }
     }
 
-    /// The template that reads it.
+    /// Returns the template that reads it.
     pub(super) fn template(&self) -> Value {
         json!(format!("${{{}}}", self.name))
     }
 
-    /// As documents write it.
+    /// Returns the parameter in the form that documents use.
     pub(super) fn to_value(&self) -> Value {
         let mut fields = Map::new();
         fields.insert("name".to_owned(), json!(self.name));
@@ -101,7 +101,7 @@ impl DocumentParameter {
         Value::Object(fields)
     }
 
-    /// Patterns by which people name such an input, where its name leaves no doubt.
+    /// Returns the patterns in which people usually write such an input; empty when its name is ambiguous.
     fn patterns(&self) -> &'static [&'static str] {
         let is_text = matches!(self.kind, None | Some(ValueType::String | ValueType::Array));
         if !is_text || !self.choices.is_empty() {
@@ -240,7 +240,7 @@ pub(super) fn kind_at<'a>(
     SchemaFacts::of(source, at).kind
 }
 
-/// The schema of a member or an item.
+/// Finds the schema of a member or an item.
 fn member_at<'a>(
     source: RefResolver<'a>,
     schema: &'a Value,
@@ -261,7 +261,7 @@ fn is_null(schema: &Value) -> bool {
     schema.get("type").is_some_and(|kind| kind == "null")
 }
 
-/// The type that a schema gives, or the one that its keywords speak of.
+/// Returns the type that a schema states, or the type that its keywords imply.
 fn kind_of(schema: &Value) -> Option<ValueType> {
     let named = |name: &str| {
         ValueType::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)

@@ -10,14 +10,14 @@ use crate::field_reader::{DiagnosticSink, DocumentField, ObjectReader, shorten_f
 use crate::template::{Template, is_name};
 use crate::tree::NodeValue;
 
-/// The longest list that a step may run over, and how long it may be unless the step says so.
+/// The maximum length of a list that a step runs over, and the limit when the step does not state one.
 const MAX_ITEMS: u64 = 1_000;
 const DEFAULT_ITEMS: usize = 100;
-/// The most steps or iterations at the same time.
+/// The maximum number of steps or iterations that run at the same time.
 pub(super) const MAX_CONCURRENCY: u64 = 64;
-/// The most attempts of a request.
+/// The maximum number of attempts of a request.
 const MAX_ATTEMPTS: u64 = 10;
-/// The longest time that a document may name: a day.
+/// The maximum duration that a document may state: one day.
 const MAX_DURATION: Duration = Duration::from_secs(86_400);
 
 impl<'n> StepDecoder<'n, '_> {
@@ -99,13 +99,13 @@ impl<'n> StepDecoder<'n, '_> {
         })
     }
 
-    /// Reads `max_concurrency` of something that runs side by side.
+    /// Reads `max_concurrency` of steps or iterations that run at the same time.
     pub(super) fn decode_concurrency(&mut self, fields: &mut ObjectReader<'n>) -> Option<usize> {
         let field = fields.take_since_1_1("max_concurrency", self.findings)?;
         decode_count(&field, "the number of steps at the same time", MAX_CONCURRENCY, self.findings)
     }
 
-    /// `for_each: "${list}"`, or a mapping with `in`.
+    /// Reads `for_each: "${list}"`, or a mapping with `in`.
     fn decode_for_each(&mut self, field: &DocumentField<'n>) -> Option<ForEach> {
         if !matches!(field.node.kind, NodeValue::Object(_)) {
             let items = self.decode_list(field);
@@ -135,7 +135,7 @@ impl<'n> StepDecoder<'n, '_> {
         })
     }
 
-    /// A template that may give a list: one reference, or a list.
+    /// Reads a template that may produce a list: one reference, or a list.
     fn decode_list(&mut self, field: &DocumentField<'n>) -> Template {
         let template = Template::decode(field.node, &field.path, self.findings);
         if !matches!(template, Template::Reference(_) | Template::Array(_)) {

@@ -11,16 +11,16 @@ use crate::task::InputLocation;
 use crate::task::{ParameterLocation, Task};
 use crate::template::Template;
 
-/// The inputs of a task while they are read.
+/// The inputs of a task that is being read.
 struct DecodedInputs {
     placed: TaskInputs,
-    /// The places of inputs that are wrong in another way: they are not missing as well.
+    /// The locations of inputs that have another error. They are not reported as missing, too.
     misplaced: BTreeSet<InputLocation>,
 }
 
 impl<'n> StepDecoder<'n, '_> {
-    /// Gives each input its place in the request, and reports those that have none and those that
-    /// are missing.
+    /// Assigns each input to its location in the request. Reports inputs without a location, and missing
+    /// inputs.
     pub(super) fn decode_inputs(
         &mut self,
         task: &Task,
@@ -107,8 +107,8 @@ impl<'n> StepDecoder<'n, '_> {
         inputs.placed
     }
 
-    /// Places one named input: a parameter of the operation, a variable of the query, or an argument
-    /// of the tool.
+    /// Assigns one named input to its location: a parameter of the operation, a variable of the query, or
+    /// an argument of the tool.
     fn place_input(
         &mut self,
         task: &Task,
@@ -196,7 +196,7 @@ fn suggest_place<'p>(
     (hint, meant)
 }
 
-/// The mappings that hold these places: "`pathParameters` or `queryParameters`".
+/// Lists the mappings that contain these locations: "`pathParameters` or `queryParameters`".
 fn groups_of(places: &[&InputLocation]) -> String {
     let groups: Vec<_> = places
         .iter()
@@ -213,7 +213,7 @@ fn groups_of(places: &[&InputLocation]) -> String {
     groups.join(" or ")
 }
 
-/// Every named place of a task.
+/// Returns every named location of a task.
 fn parameter_places(task: &Task) -> Vec<InputLocation> {
     match task {
         Task::OpenApi(operation) => {
@@ -228,7 +228,7 @@ fn parameter_places(task: &Task) -> Vec<InputLocation> {
     }
 }
 
-/// The places without which the task cannot be sent.
+/// Returns the locations that a request of the task requires.
 fn required_places(task: &Task) -> Vec<InputLocation> {
     match task {
         Task::OpenApi(operation) => {

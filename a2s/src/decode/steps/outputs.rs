@@ -8,10 +8,10 @@ use crate::query::JsonPathQuery;
 use crate::template::is_name;
 use crate::tree::NodeValue;
 
-/// The most names of a dotted output.
+/// The maximum number of names in a dotted output.
 const MAX_NAMES: usize = 8;
 
-/// The parts of an answer by the word that names them.
+/// The keywords that name the parts of a response.
 #[derive(Clone, Copy)]
 enum OutputKeyword {
     Body,
@@ -20,7 +20,7 @@ enum OutputKeyword {
 }
 
 impl<'n> StepDecoder<'n, '_> {
-    /// Reads `output_mapping`. Only the answer of a task `has_head`: headers and a status.
+    /// Reads `output_mapping`. `has_head` is true for a task: only its response has headers and a status.
     pub(super) fn decode_outputs(
         &mut self,
         fields: &mut ObjectReader<'n>,
@@ -52,7 +52,7 @@ impl<'n> StepDecoder<'n, '_> {
         named.then_some(parts)
     }
 
-    /// The form of 1.1: `{path, from, optional, default}`.
+    /// Reads an output in the form of a2s 1.1: `{path, from, optional, default}`.
     fn decode_output_object(
         &mut self,
         entry: &DocumentField<'n>,

@@ -9,8 +9,8 @@ use crate::task::{SecurityScheme, Task, TaskFormat, decode_graphql, decode_mcp, 
 use crate::tree::{TreeNode, member_path};
 
 impl<'n> StepDecoder<'n, '_> {
-    /// The task of a step. A shared one is read once, however many steps point to it: a few bytes
-    /// in the text must not become a copy of a large specification each.
+    /// Reads the task of a step. A shared task is read only once for all steps that reference it.
+    /// Otherwise, a few bytes of text could become many copies of a large specification.
     pub(super) fn decode_task(
         &mut self,
         format: &DocumentField<'n>,
@@ -30,7 +30,7 @@ impl<'n> StepDecoder<'n, '_> {
         task
     }
 
-    /// The format of a task, when it is one that is run.
+    /// Reads the format of a task. Returns `None` when the executor cannot run the format.
     fn decode_format(&mut self, field: &DocumentField<'n>) -> Option<TaskFormat> {
         let text = field.string(self.findings)?;
         let format = TaskFormat::from_name(text);
@@ -57,7 +57,7 @@ impl<'n> StepDecoder<'n, '_> {
         format
     }
 
-    /// Reads a task, and refuses one that addresses a host outside of `domains`.
+    /// Reads a task. Rejects a task that addresses a host outside of `domains`.
     fn decode_definition(
         &mut self,
         format: TaskFormat,
@@ -93,7 +93,8 @@ impl<'n> StepDecoder<'n, '_> {
         Some(Arc::new(task))
     }
 
-    /// Warns of addresses for tokens that a client may not be sent to.
+    /// Warns of token addresses on hosts outside of `domains`, because the executor does not fetch tokens
+    /// there.
     fn check_token_hosts(&mut self, task: &Task, definition: &DocumentField<'n>) {
         let mut foreign: Vec<String> = Vec::new();
         for requirement in task.security().iter().flatten() {
@@ -123,7 +124,7 @@ impl<'n> StepDecoder<'n, '_> {
         }
     }
 
-    /// The shared task that `$ref: "#/tasks/NAME"` points to.
+    /// Returns the shared task that `$ref: "#/tasks/NAME"` references.
     fn follow_ref(
         &mut self,
         field: &DocumentField<'n>,

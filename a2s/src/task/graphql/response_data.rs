@@ -8,9 +8,9 @@ use apollo_compiler::{ExecutableDocument, Schema};
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
-/// The most fields of an answer that are described.
+/// The maximum number of fields of a response that are described.
 const MAX_FIELDS: usize = 2_000;
-/// The most values of an enumeration that are listed.
+/// The maximum number of values of an enumeration that are listed.
 const MAX_VALUES: usize = 100;
 
 /// The JSON Schema of the data of an operation; null when the document does not contain the operation. With
@@ -33,7 +33,8 @@ struct ResponseSchemaReader<'s> {
     left: usize,
 }
 
-/// The fields under one name of an answer, and whether one of them is always there.
+/// The fields of a response by name. The flag is true when one of the fields with the name is always
+/// present.
 type Fields<'s> = IndexMap<&'s str, (Vec<&'s Field>, bool)>;
 
 impl<'s> ResponseSchemaReader<'s> {
@@ -92,7 +93,7 @@ impl<'s> ResponseSchemaReader<'s> {
         }
     }
 
-    /// The schema of a value that is no list and not null.
+    /// Returns the schema of a value that is neither a list nor null.
     fn value(&mut self, fields: &[&'s Field]) -> Value {
         let Some(first) = fields.first() else { return json!({}) };
         if fields.iter().any(|field| !field.selection_set.selections.is_empty()) {

@@ -9,7 +9,7 @@ use super::selection::FieldSelection;
 use super::{GraphqlTask, MAX_DEPTH};
 use crate::query::JsonPathQuery;
 
-/// Names from the top of an answer.
+/// A path of names from the top of a response.
 type Spot = Vec<String>;
 
 impl GraphqlTask {
@@ -27,7 +27,7 @@ impl GraphqlTask {
     }
 }
 
-/// The places where a query looks for a list: in front of each index, wildcard, slice or filter.
+/// Returns the locations where a query expects a list: before each index, wildcard, slice or filter.
 fn lists_of(segments: &[Segment]) -> BTreeSet<Spot> {
     let mut lists = BTreeSet::new();
     let mut spot = Spot::new();

@@ -7,7 +7,7 @@ use apollo_compiler::ast;
 
 use crate::budget::AnalysisBudget;
 
-/// The most selections that are looked at for one query.
+/// The maximum number of selections that are examined for one query.
 const MAX_SELECTIONS: usize = 200_000;
 
 /// The selections at one location of a query; fragments are looked up when they are met.
@@ -26,9 +26,9 @@ struct QueryFragments {
 /// The selected value under a name.
 #[derive(Debug, Clone)]
 pub(crate) enum SelectedField {
-    /// A field with selections of its own: an object, or a list of such.
+    /// A field with nested selections: an object, or a list of objects.
     Nested(FieldSelection),
-    /// A field without: a scalar of any type, or a list of such.
+    /// A field without nested selections: a scalar of any type, or a list of scalars.
     Leaf,
     /// Nothing.
     NotSelected,
@@ -66,7 +66,7 @@ impl FieldSelection {
         SelectedField::Nested(Self { fragments: Rc::clone(&self.fragments), sets: sets.into() })
     }
 
-    /// The selections below `name`, when it has some.
+    /// Returns the selections below `name`, if there are any.
     pub(crate) fn below(&self, name: &str) -> Option<Self> {
         match self.member(name) {
             SelectedField::Nested(below) => Some(below),
@@ -74,7 +74,7 @@ impl FieldSelection {
         }
     }
 
-    /// The names of the members.
+    /// Returns the names of the members.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for field in self.fields().0 {
@@ -86,7 +86,7 @@ impl FieldSelection {
         names
     }
 
-    /// The fields, those of fragments among them, and whether these are all.
+    /// Returns the fields, including the fields of fragments, and true when these are all fields.
     fn fields(&self) -> (Vec<&ast::Field>, bool) {
         let mut fields = Vec::new();
         let mut met = BTreeSet::new();
@@ -116,7 +116,7 @@ impl FieldSelection {
     }
 }
 
-/// The name of a field in the answer.
+/// Returns the name of a field in the response.
 fn key(field: &ast::Field) -> &str {
     field.alias.as_ref().unwrap_or(&field.name).as_str()
 }

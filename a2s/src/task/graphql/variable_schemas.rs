@@ -14,24 +14,25 @@ use serde_json::{Map, Value, json};
 use super::MAX_DEPTH;
 use crate::task::Problem;
 
-/// The longest schema, in bytes.
+/// The maximum length of a schema, in bytes.
 const MAX_SCHEMA: usize = 512 << 10;
-/// The most tokens of a schema.
+/// The maximum number of tokens in a schema.
 const MAX_SCHEMA_TOKENS: usize = 200_000;
-/// The most tokens of a query that is checked against a schema: its fields are compared in pairs.
+/// The maximum number of tokens of a query that is checked against a schema. The check compares each pair
+/// of fields.
 const MAX_QUERY_TOKENS: usize = 4_000;
-/// Stack for the validator, which recurses.
+/// The stack size of the validator, in bytes. The validator is recursive.
 const STACK: usize = 32 << 20;
 
 /// The JSON Schemas (2020-12) of an operation's variables.
 pub(super) struct VariableSchemas {
-    /// By the order of the operation.
+    /// The schemas, in the order of the variables in the operation.
     pub(super) schemas: Vec<Value>,
     /// The schemas that they reference as `#/$defs/…`; null when there are none.
     pub(super) definitions: Value,
 }
 
-/// The schema of the service, from its text.
+/// Reads the schema of the service from its text.
 pub(super) fn read_schema(text: &str) -> Result<Valid<Schema>, Problem> {
     if text.len() > MAX_SCHEMA {
         let message =
@@ -114,7 +115,8 @@ impl TypeSchemaWriter<'_> {
         }
     }
 
-    /// A value that is no list becomes one of one item (GraphQL, "Input Coercion" of lists).
+    /// Returns the schema of a list. It also accepts a single item, which becomes a list of one item
+    /// (GraphQL, "Input Coercion" of lists).
     fn list(&mut self, item: &Type) -> Value {
         let list = json!({ "type": "array", "items": self.type_schema(item) });
         let alone = match item {

@@ -8,19 +8,19 @@ use crate::field_reader::{DiagnosticSink, DocumentField, shorten_for_message};
 use crate::task::is_header_name;
 use crate::tree::{NodeValue, TreeNode, item_path, member_path};
 
-/// The keyword.
+/// The keyword that marks an argument for a header.
 const KEYWORD: &str = "x-mcp-header";
-/// Keywords that hold values or names, and no schemas.
+/// Keywords that contain values or names, not schemas.
 const VALUES: [&str; 6] = ["default", "const", "enum", "examples", "dependentRequired", "required"];
-/// Keywords that hold schemas by name.
+/// Keywords that contain schemas by name.
 const BY_NAME: [&str; 5] =
     ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties"];
 
-/// An argument, or a member of one, that goes into a header as well, so that who passes the request
-/// on need not read its body.
+/// An argument, or a member of one, that is also sent in a header, so that an intermediary need not read
+/// the body of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderParameter {
-    /// The names that lead to it, the argument's first.
+    /// The names on the path to it, starting with the argument.
     pub path: Vec<String>,
     /// The end of the header's name: `Region` of `Mcp-Param-Region`.
     pub header: String,
@@ -46,7 +46,7 @@ pub(super) fn read_header_parameters(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SchemaPosition {
     Root,
-    /// Below `properties` alone.
+    /// Only below `properties`.
     BelowProperties,
     Elsewhere,
 }
@@ -60,7 +60,8 @@ struct HeaderParameterReader<'f> {
 }
 
 impl HeaderParameterReader<'_> {
-    /// The tree that schemas stand in is not deep, so this may recurse.
+    /// Searches a schema for arguments that are sent in headers. It may recurse, because the tree of
+    /// schemas is not deep.
     fn schema(&mut self, schema: &DocumentField<'_>, stands: SchemaPosition) {
         let Some(members) = schema.node.members() else { return };
         for member in members {

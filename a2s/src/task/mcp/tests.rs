@@ -118,10 +118,10 @@ fn what_is_no_tool_is_refused_at_its_place() {
     let broken = |more: Value| task(&more);
     for (more, expected) in [
         (json!({"server": "mcp.example/mcp"}), "A2S080 execution.steps[0].task.server"),
-        (json!({"server": "stdio://mcp.example"}), "does not begin with `https://`"),
+        (json!({"server": "stdio://mcp.example"}), "does not start with `https://`"),
         (json!({"server": "https://other.example/mcp"}), "A2S052 execution.steps[0].task.server"),
         (json!({"tool": ""}), "A2S080 execution.steps[0].task.tool"),
-        (json!({"tool": "a\nb"}), "`a\\nb` is no name of a tool"),
+        (json!({"tool": "a\nb"}), "`a\\nb` is not a valid name of a tool"),
         (json!({"inputSchema": []}), "A2S012 execution.steps[0].task.inputSchema"),
         (
             json!({"inputSchema": {"type": "array"}}),
@@ -129,7 +129,7 @@ fn what_is_no_tool_is_refused_at_its_place() {
         ),
         (json!({"outputSchema": "string"}), "A2S012 execution.steps[0].task.outputSchema"),
         (json!({"headers": {"Mcp-Session-Id": "x"}}), "A2S080 execution.steps[0].task.headers"),
-        (json!({"headers": {"Authorization": "x"}}), "may not set the header `Authorization`"),
+        (json!({"headers": {"Authorization": "x"}}), "must not set the header `Authorization`"),
         (json!({"annotations": {"readOnlyHint": "yes"}}), "A2S012"),
         (
             json!({"annotations": {"readOnlyHint": true, "destructiveHint": true}}),
@@ -142,12 +142,12 @@ fn what_is_no_tool_is_refused_at_its_place() {
     }
     let mut nothing = document(&json!({}));
     nothing.pointer_mut(&t).unwrap().as_object_mut().unwrap().remove("tool");
-    assert!(found(&nothing)[0].contains("an MCP task needs the field `tool`"));
+    assert!(found(&nothing)[0].contains("an MCP task requires the field `tool`"));
 }
 
 #[test]
 fn the_format_came_with_1_1() {
-    refuses("/a2s", json!("1.0.0"), "A2S021 execution.steps[0].format the format `MCP` came with");
+    refuses("/a2s", json!("1.0.0"), "A2S021 execution.steps[0].format the format `MCP` requires");
 }
 
 #[test]
@@ -155,10 +155,14 @@ fn formats_that_are_not_run_say_what_to_do() {
     refuses(
         &at("format"),
         json!("AsyncAPI"),
-        "A2S056 execution.steps[0].format `AsyncAPI` is not run here",
+        "A2S056 execution.steps[0].format `AsyncAPI` is not supported",
     );
-    refuses(&at("format"), json!("custom"), "`Custom` is not run here");
-    refuses(&at("format"), json!("SOAP"), "A2S013 execution.steps[0].format `SOAP` is no format");
+    refuses(&at("format"), json!("custom"), "`Custom` is not supported");
+    refuses(
+        &at("format"),
+        json!("SOAP"),
+        "A2S013 execution.steps[0].format `SOAP` is not a valid format",
+    );
 }
 
 #[test]
@@ -168,7 +172,7 @@ fn arguments_are_held_to_the_schema() {
     refuses(
         &arguments,
         map(json!({"days": 1})),
-        "A2S055 execution.steps[0] the task needs `arguments.city`",
+        "A2S055 execution.steps[0] the step does not map `arguments.city`",
     );
     refuses(&arguments, map(json!({"city": "x", "day": 1})), "A2S053");
     refuses(
@@ -177,7 +181,7 @@ fn arguments_are_held_to_the_schema() {
         "A2S057 execution.steps[0].input_mapping.arguments.city",
     );
     refuses(&arguments, map(json!({"city": "x", "days": "soon"})), "A2S057");
-    refuses(&arguments, json!({"city": "x"}), "an MCP step takes `arguments`, not `city`");
+    refuses(&arguments, json!({"city": "x"}), "an MCP step accepts `arguments`, not `city`");
     refuses(&at("output_mapping"), json!({"low": "$.days[0].low"}), "A2S058");
 }
 
@@ -192,7 +196,7 @@ fn arguments_are_free_where_the_schema_leaves_them_so() {
         assert_eq!(found(&open), Vec::<String>::new());
     }
     let closed = json!({"type": "object", "additionalProperties": false});
-    refuses(&at("task/inputSchema"), closed, "the task takes no input `city`");
+    refuses(&at("task/inputSchema"), closed, "the task does not accept an input `city`");
 }
 
 #[test]
@@ -248,11 +252,11 @@ fn properties_that_go_into_headers_are_found() {
         [mirrored(&["city"], "City"), mirrored(&["place", "x-mcp-header"], "Near")]
     );
     for (city, more, expected) in [
-        (json!({"type": "string", "x-mcp-header": "a b"}), json!({}), "the end of a header's name"),
-        (json!({"type": "string", "x-mcp-header": ""}), json!({}), "the end of a header's name"),
+        (json!({"type": "string", "x-mcp-header": "a b"}), json!({}), "the end of a header name"),
+        (json!({"type": "string", "x-mcp-header": ""}), json!({}), "the end of a header name"),
         (json!({"type": "number", "x-mcp-header": "A"}), json!({}), "a string, a whole number"),
-        (json!({"type": "string", "x-mcp-header": "near"}), json!({}), "two properties go into"),
-        (json!({}), json!({"x-mcp-header": "A"}), "only a property can go into a header"),
+        (json!({"type": "string", "x-mcp-header": "near"}), json!({}), "two properties use"),
+        (json!({}), json!({"x-mcp-header": "A"}), "only a property can be sent as a header"),
         (json!({"items": {"type": "string", "x-mcp-header": "A"}}), json!({}), "only a property"),
         (
             json!({}),

@@ -13,30 +13,30 @@ use crate::task::MediaType;
 use crate::task::located_value::LocatedValue;
 use crate::tree::compare_names;
 
-/// The most media types of a body.
+/// The maximum number of media types of a body.
 const MAX_MEDIA_TYPES: usize = 100;
 
 /// A request body.
 ///
-/// One media type is sent. Of several that the operation takes it is the first of: JSON
-/// (`application/json` before others), a form, multipart, text, anything else; concrete types come
-/// before ranges such as `*/*`. A document that wants another keeps only that one.
+/// One media type is sent. When the operation accepts several, it is the first of: JSON (`application/json`
+/// before others), a form, multipart, text, anything else. Concrete types come before ranges such as `*/*`.
+/// A document that requires another type lists only that type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestBody {
     /// True when a request without it is rejected.
     pub required: bool,
-    /// The media type that is sent; a range when the value decides.
+    /// The media type that is sent; a range when the value determines the type.
     pub media_type: MediaType,
-    /// In which form the value of the body is given.
+    /// The form of the body's value.
     pub format: BodyFormat,
     /// The encoding of the fields of a form or multipart body, by name. Fields that are not listed are
     /// [plain](BodyField::default).
     pub fields: BTreeMap<String, BodyField>,
-    /// The names of the fields of a form or multipart body that are sent first, in this order; the
-    /// others follow in the order of their names.
+    /// The fields of a form or multipart body that are sent first, in this order. The other fields follow
+    /// in the order of their names.
     pub order: Vec<String>,
-    /// JSON Schema of the body, as written; null when there is none. It describes the value that
-    /// is given only where that is sent as JSON: see [`RequestBody::value_schema`].
+    /// The JSON Schema of the body, as written; null when there is none. It describes the input value only
+    /// when the body is sent as JSON: see [`RequestBody::value_schema`].
     pub schema: Value,
 }
 
@@ -55,13 +55,13 @@ pub enum BodyFormat {
     Multipart,
     /// Text, XML, YAML and the like: a string, sent as it is.
     Text,
-    /// Anything else: a string or binary content. Under a range, the value decides: a string is
-    /// text, binary content says its own `content_type`, all else is JSON.
+    /// Any other type: a string or binary content. For a range, the value determines the type: a string is
+    /// sent as text, binary content with its `content_type`, and any other value as JSON.
     Other,
 }
 
 impl RequestBody {
-    /// The members of a form or multipart body in the order in which they are sent.
+    /// Returns the members of a form or multipart body in the order in which they are sent.
     #[must_use]
     pub fn order_fields<'v>(&self, fields: &'v Map<String, Value>) -> Vec<(&'v String, &'v Value)> {
         let rank = |name: &str| {
@@ -83,7 +83,7 @@ impl RequestBody {
 }
 
 impl BodyFormat {
-    /// The form of a media type's value.
+    /// Returns the form of the value for a media type.
     pub(crate) fn from_media_type(media_type: &MediaType) -> Self {
         if media_type.is_json() {
             Self::Json
@@ -98,7 +98,7 @@ impl BodyFormat {
         }
     }
 
-    /// Its place in the order of preference.
+    /// Returns the rank in the order of preference.
     fn rank(self, media_type: &MediaType) -> (u8, bool) {
         let rank = match self {
             Self::Json if media_type.is("application/json") => 0,
@@ -113,7 +113,7 @@ impl BodyFormat {
 }
 
 impl<'n> OpenApiDecoder<'n, '_> {
-    /// The body; the outer `None` means that an error was reported.
+    /// Reads the body. The outer `None` means that an error was reported.
     #[expect(clippy::option_option, reason = "no body and a bad body are different things")]
     pub(super) fn decode_body(
         &mut self,
@@ -164,7 +164,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         }))
     }
 
-    /// The media type that is sent; the inner `None` means that an error was reported.
+    /// Chooses the media type that is sent. The inner `None` means that an error was reported.
     fn choose_media_type(
         &mut self,
         content: &LocatedValue<'n>,
@@ -206,10 +206,10 @@ impl<'n> OpenApiDecoder<'n, '_> {
     }
 }
 
-/// There is nothing to choose from.
+/// The error when the body does not have a media type.
 struct NoMediaType;
 
-/// The media type to send where a range leaves no doubt.
+/// Replaces a range by a media type, if the form of the value determines it.
 fn concrete(media_type: MediaType, format: BodyFormat) -> MediaType {
     let named = match format {
         BodyFormat::Json => "application/json",

@@ -17,14 +17,15 @@ use crate::task::located_value::{LocatedValue, MAX_REFS, too_many_refs};
 use crate::task::security::{SecurityReader, SecurityRequirement};
 use crate::tree::NodeValue;
 
-/// The most that a task may take in memory once its `$ref`s are followed, in values. A document
-/// without `$ref`s stays far below it.
+/// The maximum size of a task in memory after its `$ref`s are followed, in values. A document without
+/// `$ref`s stays far below it.
 const MAX_WEIGHT: usize = 400_000;
 
 /// The hint for a specification without an essential part.
 const ADD_IT: &str = "Add it as in the specification of the service.";
 
-/// Reads an OpenAPI task and finds the place of its server's address; errors go to `findings`.
+/// Reads an OpenAPI task, and returns it with the location of its server's address. Errors go to
+/// `findings`.
 pub(crate) fn decode_openapi(
     field: &DocumentField<'_>,
     findings: &mut DiagnosticSink,
@@ -152,7 +153,8 @@ impl<'n> OpenApiDecoder<'n, '_> {
         Some((path, item))
     }
 
-    /// The ways to be let in to the operation, else to the whole API.
+    /// Reads the authentication alternatives of the operation, or of the whole API if the operation does
+    /// not state any.
     fn decode_security(&mut self, operation: &LocatedValue<'n>) -> Vec<Vec<SecurityRequirement>> {
         let root = self.root.clone();
         // An empty list says that nothing is wanted, so only a missing one is inherited.
@@ -268,7 +270,8 @@ impl<'n> OpenApiDecoder<'n, '_> {
         (Arc::new(components), Arc::new(Value::Object(rest)))
     }
 
-    /// The value at `spot`; null, and an error, when `$ref`s have made the task too large.
+    /// Returns the value at `spot`. When `$ref`s have made the task too large, it reports an error and
+    /// returns null.
     pub(super) fn keep(&mut self, spot: &LocatedValue<'n>) -> Value {
         let weight = spot.weight(self.weight);
         if weight < self.weight {
@@ -296,7 +299,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         }
     }
 
-    /// The list `key` of `spot`, empty when there is none; reports when it is something else.
+    /// Returns the list `key` of `spot`; empty when it is missing. Reports a value that is not a list.
     pub(super) fn list(&mut self, spot: &LocatedValue<'n>, key: &str) -> Vec<LocatedValue<'n>> {
         let Some(list) = spot.get(key) else { return Vec::new() };
         if !matches!(list.node.kind, NodeValue::Array(_)) {
@@ -323,7 +326,8 @@ impl<'n> OpenApiDecoder<'n, '_> {
         fit
     }
 
-    /// Types `value`, which stands at `spot` and is called `what`; reports when it is malformed.
+    /// Converts `value`, which comes from `spot`, to a type. Reports a malformed value; the message calls
+    /// it `what`.
     pub(super) fn typed<T: DeserializeOwned>(
         &mut self,
         spot: &LocatedValue<'n>,

@@ -15,11 +15,11 @@ use crate::tree::{NodeValue, TreeNode};
 
 /// The extension of a media type that states the order of the fields of a form or multipart body.
 const ORDER: &str = "x-a2s-order";
-/// The most fields of a body that are looked at.
+/// The maximum number of fields of a body that are examined.
 const MAX_FIELDS: usize = 1000;
-/// The most schemas that are looked at to find the fields of a body.
+/// The maximum number of schemas that are examined to find the fields of a body.
 const MAX_SCHEMAS: usize = 2000;
-/// The most headers of a field.
+/// The maximum number of headers of a field.
 const MAX_HEADERS: usize = 20;
 
 /// The encoding of one field of a form or multipart body.
@@ -27,10 +27,10 @@ const MAX_HEADERS: usize = 20;
 pub struct BodyField {
     /// The kind of its values.
     pub kind: FieldType,
-    /// The media types that `encoding` allows, the first of which is sent; none leaves the choice
-    /// to the value.
+    /// The media types that `encoding` allows; the first one is sent. When there are none, the value
+    /// determines the type.
     pub content_types: Vec<MediaType>,
-    /// The style that `encoding` names; it comes before media types.
+    /// The style that `encoding` names; it takes precedence over media types.
     pub style: Option<ValueStyle>,
     /// The headers of its part (multipart only).
     pub headers: Vec<FieldHeader>,
@@ -56,13 +56,13 @@ pub struct FieldHeader {
     pub name: String,
     /// True when a part without it is rejected.
     pub required: bool,
-    /// Its value, where the schema leaves only one or has a default. Otherwise the value of the
-    /// field may give it, as a member of `headers`.
+    /// Its value, if the schema allows only one value or has a default. Otherwise the value of the field
+    /// may contain it, as a member of `headers`.
     pub value: Option<String>,
 }
 
 impl<'n> OpenApiDecoder<'n, '_> {
-    /// The fields of a body about which there is something to say.
+    /// Reads the fields of a body that `encoding` lists, or that have a kind according to their schema.
     pub(super) fn decode_fields(
         &mut self,
         media_type: &MediaType,
@@ -104,7 +104,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         whole.map(|()| fields)
     }
 
-    /// The fields that `x-a2s-order` of a media type names, in its order.
+    /// Reads the fields that `x-a2s-order` of a media type names, in this order.
     pub(super) fn decode_order(&mut self, media: &LocatedValue<'n>) -> Option<Vec<String>> {
         let Some(order) = media.get(ORDER) else { return Some(Vec::new()) };
         let NodeValue::Array(items) = &order.node.kind else {
@@ -148,7 +148,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         Some(names)
     }
 
-    /// The fields that the schema or `encoding` of a media type names.
+    /// Returns the fields that the schema or `encoding` of a media type names.
     fn known_fields(&self, media: &LocatedValue<'n>) -> BTreeSet<&'n str> {
         let mut search =
             SchemaSearch { root: self.root.clone(), version: self.version, left: MAX_SCHEMAS };
@@ -251,7 +251,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
     }
 }
 
-/// The value that a schema leaves: its constant, its only one, or its default.
+/// Returns the value that a schema determines: its constant, its only value, or its default.
 fn only_value(schema: &LocatedValue<'_>) -> Option<String> {
     let only = schema.get("enum").map_or_else(Vec::new, |values| values.items());
     let only = if let [value] = only.as_slice() { Some(value.clone()) } else { None };
@@ -280,8 +280,7 @@ struct SchemaSearch<'n> {
 const MAX_DEPTH: usize = 16;
 
 impl<'n> SchemaSearch<'n> {
-    /// The properties that a schema and those that it is made of name; the first of each name
-    /// counts.
+    /// Gathers the properties of a schema and of its parts. The first property with each name counts.
     fn properties(
         &mut self,
         schema: &LocatedValue<'n>,
@@ -335,7 +334,7 @@ impl<'n> SchemaSearch<'n> {
         kind
     }
 
-    /// The schema, what its `$ref` points to, and those that `allOf`, `anyOf` and `oneOf` name.
+    /// Returns the schema, the target of its `$ref`, and the schemas of its `allOf`, `anyOf` and `oneOf`.
     fn parts(&mut self, schema: &LocatedValue<'n>, depth: usize) -> Vec<LocatedValue<'n>> {
         let mut parts = Vec::new();
         let mut waiting = vec![(schema.clone(), depth)];

@@ -10,13 +10,13 @@ use crate::task::InputLocation;
 use crate::task::located_value::LocatedValue;
 use crate::task::{MediaType, is_header_name, is_set_for_requests};
 
-/// The most parameters of an operation.
+/// The maximum number of parameters of an operation.
 const MAX_PARAMETERS: usize = 200;
 
 /// A parameter of an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationParameter {
-    /// Its name on the wire.
+    /// Its name in the request.
     pub name: String,
     /// Its location in the request.
     pub location: ParameterLocation,
@@ -28,17 +28,17 @@ pub struct OperationParameter {
     pub style: ValueStyle,
     /// True when an empty value is sent instead of none: `?name=` (query only).
     pub allow_empty_value: bool,
-    /// The media type that the value is written in: JSON as JSON, any other as text. Most
-    /// parameters have none.
+    /// The media type of the value: JSON is written as JSON, any other type as text. Most parameters do not
+    /// have one.
     pub content: Option<MediaType>,
-    /// JSON Schema of the value, as written; null when there is none, and any value will do.
+    /// The JSON Schema of the value, as written; null when there is none, and any value is accepted.
     pub schema: Value,
 }
 
 /// The location of a parameter in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterLocation {
-    /// Into the path template.
+    /// In the path template.
     Path,
     /// After the `?`.
     Query,
@@ -51,7 +51,7 @@ pub enum ParameterLocation {
 /// The notation of a value (OpenAPI 3.1.1, "Style Values").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValueStyle {
-    /// The form of the whole.
+    /// The style of the whole value.
     pub style: ParameterStyle,
     /// True when items of arrays and members of objects become separate parameters.
     pub explode: bool,
@@ -75,7 +75,7 @@ pub enum ParameterStyle {
 /// The result of reading a parameter object.
 enum DeclaredParameter {
     Parameter(OperationParameter),
-    /// One that OpenAPI ignores, or that the connection sets.
+    /// A parameter that OpenAPI ignores, or that the connection sets.
     Ignored,
 }
 
@@ -102,7 +102,7 @@ impl ParameterLocation {
         )
     }
 
-    /// The styles that it has.
+    /// Returns the styles that a parameter at this location may have.
     fn styles(self) -> &'static [ParameterStyle] {
         match self {
             Self::Path => &[ParameterStyle::Simple, ParameterStyle::Label, ParameterStyle::Matrix],
@@ -119,7 +119,7 @@ impl ParameterLocation {
 }
 
 impl ValueStyle {
-    /// The style of parameters of `place` that name none.
+    /// Returns the style of parameters at `place` that do not name a style.
     #[must_use]
     pub fn default_for(place: ParameterLocation) -> Self {
         let style = match place {
@@ -157,7 +157,7 @@ pub(crate) fn names_idempotency_key(header: &str) -> bool {
 }
 
 impl OperationParameter {
-    /// The place of its value in a request.
+    /// Returns the location of its value in a request.
     #[must_use]
     pub fn input_location(&self) -> InputLocation {
         let name = self.name.clone();
@@ -203,7 +203,7 @@ impl OperationParameter {
 }
 
 impl<'n> OpenApiDecoder<'n, '_> {
-    /// The parameters of the operation, the first of `layers`, and of its path item.
+    /// Reads the parameters of the operation, which is the first of `layers`, and of its path item.
     pub(super) fn decode_parameters(
         &mut self,
         path: &str,
@@ -355,7 +355,8 @@ impl<'n> OpenApiDecoder<'n, '_> {
         Some(false)
     }
 
-    /// The style that is named, else that of the place; reports one that the place does not have.
+    /// Returns the style that the parameter names, or the default of the location. Reports a style that the
+    /// location does not support.
     fn decode_style(
         &mut self,
         target: &LocatedValue<'n>,
@@ -368,7 +369,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         self.decode_named_style(&named, place.styles(), &format!("the parameter `{name}`"))
     }
 
-    /// The style at `named`, when it is one of `known`; reports when it is not.
+    /// Reads the style at `named`. Reports a style that is not one of `known`.
     pub(super) fn decode_named_style(
         &mut self,
         named: &LocatedValue<'n>,
@@ -389,7 +390,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         style.copied()
     }
 
-    /// The media type of a parameter, when it has one, and its schema.
+    /// Reads the media type of a parameter, if it has one, and its schema.
     fn decode_parameter_content(
         &mut self,
         target: &LocatedValue<'n>,

@@ -11,8 +11,8 @@ use crate::field_reader::shorten_for_message;
 use crate::task::located_value::LocatedValue;
 
 impl<'n> OpenApiDecoder<'n, '_> {
-    /// Every `{name}` of the path has a parameter, and every path parameter a `{name}`. A name may
-    /// stand there several times.
+    /// Checks that every `{name}` of the path has a parameter, and every path parameter a `{name}`. The
+    /// path may contain a name several times.
     pub(super) fn check_path_template(
         &mut self,
         path: &str,

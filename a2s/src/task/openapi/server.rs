@@ -11,12 +11,12 @@ use crate::task::located_value::LocatedValue;
 
 /// The extension that chooses a server other than the first, and values other than the defaults.
 const CHOICE: &str = "x-a2s-server";
-/// The longest address of a server, in bytes, before and after its variables are replaced.
+/// The maximum length of a server's address, in bytes, before and after its variables are replaced.
 const MAX_ADDRESS: usize = 2048;
 
 impl<'n> OpenApiDecoder<'n, '_> {
-    /// The first server of the operation, else of the path, else of the specification; or the one
-    /// that the document chooses.
+    /// Reads the address of the server. This is the server that the document chooses, or the first server
+    /// of the operation, else of the path, else of the specification.
     pub(super) fn decode_server(&mut self, layers: &Layers<'n>) -> Option<(Url, SourceLocation)> {
         let root = self.root.clone();
         let servers = layers.iter().chain([&root]).find_map(|layer| {
@@ -75,7 +75,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         found
     }
 
-    /// Puts the values of the choice in the place of the defaults.
+    /// Replaces the defaults of server variables by the values that the document chooses.
     fn choose_values(&mut self, values: &LocatedValue<'n>, server: &mut oas::Server) -> Option<()> {
         for (name, value) in values.entries() {
             let known = server.variables.as_mut().and_then(|known| known.get_mut(name));
@@ -108,7 +108,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         Some(())
     }
 
-    /// Every variable has a default, which is text and one of the values that it may have.
+    /// Checks that every variable has a default that is a text and one of the allowed values.
     fn check_variables(&mut self, server: &LocatedValue<'n>) -> Option<()> {
         let mut whole = Some(());
         let variables = server.get("variables");
@@ -151,7 +151,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
     }
 }
 
-/// The address with the defaults of its variables. A default is not looked through again.
+/// Returns the address with the defaults of its variables. Variables inside a default are not replaced.
 fn fill(server: &oas::Server) -> Result<String, (String, String)> {
     let too_long = || {
         let message = format!("the server's address has more than {MAX_ADDRESS} bytes");

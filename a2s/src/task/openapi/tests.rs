@@ -117,7 +117,7 @@ fn both_versions_are_read_and_no_other() {
     }
     for version in ["3.2.0", "3", "2.0", "4.0.0"] {
         task["openapi"] = json!(version);
-        let message = format!("OpenAPI `{version}` is not read; 3.0 and 3.1 are");
+        let message = format!("OpenAPI `{version}` is not supported; use 3.0 or 3.1");
         check_refused(&task, &message, ".openapi");
     }
 }
@@ -173,7 +173,7 @@ fn a_path_item_may_stand_elsewhere_in_the_task() {
     task["components"]["pathItems"]["A"] = json!({"$ref": "#/x-items/~1%61"});
     assert_eq!(read(&task).parameters[0].name, "q");
     task["x-items"] = json!({"/a": {"$ref": "#/components/pathItems/A"}});
-    check_refused(&task, "more than 32 `$ref`s lead to one another", ".paths[\"/a\"]");
+    check_refused(&task, "the chain of `$ref`s is longer than 32", ".paths[\"/a\"]");
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn server_variables_are_replaced_once_by_their_defaults() {
     );
     check_refused(
         &server(address, json!({"v": {"default": 1}})),
-        "the default of the server variable `v` is a number, and a string is required here",
+        "the default of the server variable `v` is a number; a string is required here",
         ".servers[0].variables.v.default",
     );
     // What a default holds is no variable again.
@@ -293,7 +293,7 @@ fn server_variables_are_replaced_once_by_their_defaults() {
         ".servers[0].url",
     );
     let stray = server(address, json!({"v": {"default": "c", "enum": ["a", "b"]}}));
-    let message = "the default `c` of the server variable `v` is none of its `enum`";
+    let message = "the default `c` of the server variable `v` is not in its `enum`";
     check_warned(&stray, message, ".servers[0].variables.v.default");
     let mut stray = stray;
     stray["openapi"] = json!("3.1.0");
@@ -365,7 +365,7 @@ fn a_document_chooses_the_server_and_its_variables() {
     assert_eq!(read(&with(json!({"url": url}))).server.as_str(), "https://api.example/us/v1");
     check_refused(
         &with(json!({"url": url, "variables": {"region": "evil.example/"}})),
-        "the server variable `region` takes no such value",
+        "the server variable `region` does not accept this value",
         ".x-a2s-server.variables.region",
     );
     check_refused(
@@ -389,7 +389,7 @@ fn a_document_chooses_the_server_and_its_variables() {
         json!([{"url": "https://{host}", "variables": {"host": {"default": "api.example"}}}]);
     check_refused(
         &elsewhere,
-        "the task addresses `evil.example`, which `domains` does not name",
+        "the task sends requests to `evil.example`, which `domains` does not list",
         ".servers[0].url",
     );
 }

@@ -4,14 +4,14 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::{Map, Value};
 
-/// The longest text that is made up, in characters.
+/// The maximum length of a sample text, in characters.
 const MAX_CHARS: usize = 10_000;
-/// The deepest nesting of a pattern that is followed.
+/// The maximum nesting depth of a supported pattern.
 const MAX_NESTING: u32 = 50;
-/// The longest pattern that is followed, in bytes.
+/// The maximum length of a supported pattern, in bytes.
 const MAX_PATTERN: usize = 2_000;
 
-/// A text of a place called `name`.
+/// Returns a sample text for a location called `name`.
 pub(super) fn make(schema: &Map<String, Value>, name: &str) -> String {
     let format = schema.get("format").and_then(Value::as_str).and_then(of_format);
     let pattern = schema.get("pattern").and_then(Value::as_str);
@@ -49,8 +49,8 @@ fn of_format(format: &str) -> Option<&'static str> {
     })
 }
 
-/// The shortest text that matches a pattern, of the simplest characters; none when the pattern
-/// cannot be followed, as when it looks around.
+/// Returns the shortest text that matches a pattern, with the simplest characters; `None` when the pattern
+/// is not supported, for example because of look-around.
 fn of_pattern(pattern: &str) -> Option<String> {
     if pattern.len() > MAX_PATTERN {
         return None;
@@ -62,7 +62,7 @@ fn of_pattern(pattern: &str) -> Option<String> {
     write(&pattern, &mut text).then_some(text)
 }
 
-/// Writes the shortest match; false when it is none, or too long.
+/// Writes the shortest match. Returns false when there is none, or when it is too long.
 fn write(pattern: &Hir, text: &mut String) -> bool {
     match pattern.kind() {
         HirKind::Empty | HirKind::Look(_) => true,
@@ -94,7 +94,7 @@ fn write(pattern: &Hir, text: &mut String) -> bool {
     }
 }
 
-/// A character of a class: a letter or digit, if there is one.
+/// Returns a character of a class: a letter or digit, if there is one.
 fn simplest(class: &Class) -> Option<char> {
     let Class::Unicode(class) = class else { return None };
     let contains = |c: &char| class.iter().any(|range| (range.start()..=range.end()).contains(c));

@@ -10,11 +10,11 @@ use crate::error_code::{self, ErrorCode};
 use crate::field_reader::{DiagnosticSink, DocumentField, SourceLocation, shorten_for_message};
 use crate::task::located_value::LocatedValue;
 
-/// The most ways to be let in.
+/// The maximum number of authentication alternatives.
 const MAX_WAYS: usize = 500;
-/// The most schemes of one way.
+/// The maximum number of schemes of one alternative.
 const MAX_SCHEMES: usize = 50;
-/// The most schemes that one remark names.
+/// The maximum number of schemes that one diagnostic names.
 const MAX_NAMED: usize = 5;
 
 /// The authentication alternatives of a task that states them in OpenAPI's words: `security`, and the
@@ -45,16 +45,16 @@ pub(in crate::task) struct SecurityReader<'n, 'f> {
     pub(in crate::task) root: LocatedValue<'n>,
     /// The schemes by name.
     pub(in crate::task) schemes: Option<LocatedValue<'n>>,
-    /// The same in words.
+    /// The path of the schemes, for messages.
     pub(in crate::task) location: &'static str,
-    /// The code of a mistake.
+    /// The code of the errors that are reported.
     pub(in crate::task) code: ErrorCode,
     /// The findings that receive the diagnostics.
     pub(in crate::task) findings: &'f mut DiagnosticSink,
 }
 
 impl<'n> SecurityReader<'n, '_> {
-    /// The ways to be let in: what `security` says, which stands at the place that it is.
+    /// Reads the authentication alternatives in `security`. `holder` is the location of `security`.
     pub(in crate::task) fn read(
         mut self,
         security: &[LocatedValue<'n>],
@@ -103,7 +103,7 @@ impl<'n> SecurityReader<'n, '_> {
         ways
     }
 
-    /// The scheme `name`; a warning at `place`, or at the scheme itself, when it is not well
+    /// Reads the scheme `name`. Warns at `place`, or at the scheme itself, when it is not correctly
     /// defined.
     fn read_scheme(&mut self, name: &str, place: &LocatedValue<'n>) -> Option<SecurityScheme> {
         let Some(holder) = self.schemes.as_ref().and_then(|schemes| schemes.get(name)) else {

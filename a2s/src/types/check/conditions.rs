@@ -10,8 +10,8 @@ use crate::field_reader::{CompileMode, SourceLocation};
 use crate::types::JsonTypes;
 
 impl TypeChecker<'_, '_> {
-    /// Checks that a condition has an outcome for some values of the types that its references
-    /// have. A version that was published before is not refused for it.
+    /// Checks that a condition has an outcome for some values of the types that its references have. A
+    /// version that was already published is not rejected for this error.
     pub(super) fn check_condition(&mut self, condition: &Condition, site: &SourceLocation) {
         if self.mode == CompileMode::Final {
             return;
@@ -33,7 +33,7 @@ impl TypeChecker<'_, '_> {
     }
 }
 
-/// A value of each kind, without items and members.
+/// Returns sample values of each kind, without items and members.
 fn samples_of(kinds: JsonTypes) -> Vec<Value> {
     let all = [json!(null), json!(true), json!(1), json!(1.5), json!("text"), json!([]), json!({})];
     let mut samples: Vec<Value> =

@@ -17,7 +17,7 @@ use crate::tree::{TreeNode, item_path, member_path};
 use crate::types::assignable::{MismatchReason, PathStep, TypeMismatch, WireForm, find_mismatches};
 use crate::types::{InferredType, LoopScope, MemberPresence, ObjectType};
 
-/// The most values that a message lists.
+/// The maximum number of values that a message lists.
 const MAX_CHOICES: usize = 4;
 
 impl<'n> TypeChecker<'n, '_> {

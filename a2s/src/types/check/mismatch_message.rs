@@ -12,10 +12,11 @@ use crate::types::JsonTypes;
 use crate::types::assignable::{MismatchReason, PathStep, TypeMismatch, WireForm};
 use crate::types::schema_alternative::AbsenceReason;
 
-/// The most values that a message lists.
+/// The maximum number of values that a message lists.
 const MAX_CHOICES: usize = 8;
 
-/// An input of a task: its place, its template, and where that stands.
+/// An input of a task: its location in the request, its template, and the location of the template in the
+/// document.
 pub(super) struct CheckedInput<'t, 'p> {
     pub(super) place: &'p InputLocation,
     pub(super) template: &'t Template,
@@ -35,8 +36,8 @@ struct InputPart<'t> {
     is_whole: bool,
 }
 
-/// The finding for a misfit, and the reference that brings the value; none when the value could not
-/// be read, which was reported.
+/// Returns the diagnostic for a mismatch, and the reference that supplies the value; `None` when the value
+/// could not be read, which was already reported.
 pub(super) fn describe_mismatch<'t>(
     input: &CheckedInput<'t, '_>,
     mismatch: &TypeMismatch,
@@ -120,7 +121,7 @@ fn is_doubtful(mismatch: &TypeMismatch) -> bool {
     !mismatch.certain || (mismatch.from_declaration && !is_structure)
 }
 
-/// Follows the way as far as the template is written out.
+/// Follows the path as far as the template is written out.
 fn find_part<'t>(input: &CheckedInput<'t, '_>, way: &[PathStep]) -> InputPart<'t> {
     let mut part = InputPart {
         template: input.template,
@@ -231,7 +232,7 @@ fn choice_hint(part: &InputPart<'_>, wanted: &[Value]) -> String {
     }
 }
 
-/// A value as a message shows it.
+/// Formats a value for a message.
 fn short_value(value: &Value) -> String {
     match value {
         Value::String(text) => format!("`{}`", shorten_for_message(text)),

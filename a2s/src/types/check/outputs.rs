@@ -14,7 +14,7 @@ use crate::types::type_path::PathNotFound;
 use crate::types::{InferredType, JsonTypes, LoopScope};
 
 impl<'n> TypeChecker<'n, '_> {
-    /// Warns of outputs that the declared answer of a task never has.
+    /// Warns of outputs that the declared response of a task never contains.
     pub(super) fn check_outputs(&mut self, step: &'n Step, node: &'n TreeNode) {
         for output in step.action.outputs() {
             let OutputSource::Body(query) = &output.source else { continue };
@@ -102,7 +102,7 @@ impl<'n> TypeChecker<'n, '_> {
         }
     }
 
-    /// Warns of outputs that set a shared variable to a value of another type than its own.
+    /// Warns of outputs that set a shared variable to a value of another type.
     pub(super) fn check_shared(&mut self) {
         let names = self.names;
         for (name, kind) in &names.capability.variables {
@@ -153,7 +153,7 @@ fn output_site(step: &Step, node: &TreeNode, output: &OutputMapping) -> (String,
     }
 }
 
-/// A segment as queries write it.
+/// Writes a segment in the syntax of queries.
 fn write_segment(segment: &Segment) -> String {
     let write = |selector: &Selector| match selector {
         Selector::Name(name) => format!("'{name}'"),

@@ -35,7 +35,7 @@ impl<'n> TypeChecker<'n, '_> {
         }
     }
 
-    /// Checks that a reference may lead to something.
+    /// Checks that the target of a reference may exist.
     pub(super) fn check_reference(
         &mut self,
         reference: &'n VariableReference,
@@ -84,7 +84,7 @@ impl<'n> TypeChecker<'n, '_> {
         self.report(found.with_hint(hint), sources);
     }
 
-    /// Checks the list that a step runs over, and gives the type of its items.
+    /// Checks the list that a step runs over, and returns the type of its items.
     pub(super) fn check_items(
         &mut self,
         items: &'n Template,

@@ -87,7 +87,7 @@ async fn a_card_that_is_large_elsewhere_or_no_card_is_not_followed() {
     });
     let none = serve(|_| Router::new().fallback(async || (StatusCode::OK, "[1")));
     for (url, why) in [
-        (large.await, "answered more than 1048576 bytes"),
+        (large.await, "sent more than 1048576 bytes"),
         (elsewhere.await, "other hosts"),
         (redirect.await, "307"),
         (none.await, "not understood"),

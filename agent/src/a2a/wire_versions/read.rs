@@ -8,15 +8,16 @@ use super::{
     TaskStatus, TaskUpdate,
 };
 
-/// The most parts of a message or an artifact, artifacts of a task and messages of a history.
+/// The maximum number of parts of a message or an artifact, of artifacts of a task and of messages of a
+/// history.
 const MAX_ITEMS: usize = 64;
-/// The longest id, in bytes.
+/// The maximum length of an id, in bytes.
 const MAX_ID: usize = 200;
 
 type Object = Map<String, Value>;
 
 impl A2aVersion {
-    /// A message. In both versions it needs an id, a role and at least one part.
+    /// Reads a message. In both versions it needs an id, a role and at least one part.
     pub(crate) fn read_message(self, value: &Value) -> Result<Message, String> {
         let members = object(value, "a message")?;
         let role = members.get("role").and_then(Value::as_str).unwrap_or_default();
@@ -91,7 +92,7 @@ impl A2aVersion {
         })
     }
 
-    /// The state of a name.
+    /// Finds the state with a name.
     pub(crate) fn read_state(self, name: &str) -> Option<TaskState> {
         let state = STATES.iter().find(|(_, old, new)| match self {
             Self::V0_3 => *old == name,
@@ -161,7 +162,7 @@ fn object<'v>(value: &'v Value, what: &str) -> Result<&'v Object, String> {
     value.as_object().ok_or_else(|| format!("{what} must be an object"))
 }
 
-/// The items of a list, few enough of them.
+/// Returns the items of a list, and rejects a list with too many items.
 fn items<'v>(members: &'v Object, name: &str) -> Result<&'v [Value], String> {
     match members.get(name) {
         None | Some(Value::Null) => Ok(&[]),
@@ -171,7 +172,7 @@ fn items<'v>(members: &'v Object, name: &str) -> Result<&'v [Value], String> {
     }
 }
 
-/// An id; an empty one is none, as Protocol Buffers have it.
+/// Returns an id; an empty id counts as none, as in Protocol Buffers.
 pub(crate) fn id(members: &Object, name: &str) -> Result<Option<String>, String> {
     match members.get(name) {
         None | Some(Value::Null) => Ok(None),

@@ -42,17 +42,17 @@ pub(super) struct SubTask {
 /// The result of a search.
 #[derive(Debug)]
 pub(super) struct CandidateSearchResult {
-    /// One for each thing that is wanted and that something fits.
+    /// The tasks: one for each part of the request for which a capability fits.
     pub(super) tasks: Vec<SubTask>,
     /// The nearest capabilities, when nothing fits.
     pub(super) nearest: Vec<NearMiss>,
 }
 
 impl AgentTurn<'_> {
-    /// Searches every registry, and has the guardians look at what comes.
+    /// Searches every registry, and asks the guardians about the results.
     ///
     /// # Errors
-    /// No registry answers.
+    /// Fails when none of the registries responds.
     pub(super) async fn find_candidates(
         &mut self,
         intent: &UserIntent,
@@ -112,8 +112,8 @@ impl AgentTurn<'_> {
         Ok(Ok(CandidateSearchResult { tasks: tasks.collect(), nearest }))
     }
 
-    /// The answers of all registries, by their place; one that does not answer is left out as long
-    /// as another does.
+    /// Returns the responses of all registries with the index of each registry. It leaves out a registry
+    /// that does not respond if another one does.
     async fn search_registries(
         &mut self,
         request: &SearchRequest,
@@ -142,7 +142,7 @@ impl AgentTurn<'_> {
     }
 }
 
-/// Hits with the place of the registry that gave them, best first.
+/// Hits with the index of their registry, best first.
 type RankedHits = Vec<(usize, SearchHit)>;
 
 /// Merges the hits of all registries for each intent, and the nearest misses if nothing fits. Scores of
@@ -223,7 +223,7 @@ fn split_tasks(
     }
 }
 
-/// Parts that are best done by one capability are one thing to do.
+/// Removes a part if an earlier part has the same best capability.
 fn distinct_parts(parts: Vec<(String, RankedHits)>) -> Vec<(String, RankedHits)> {
     let mut distinct: Vec<(String, RankedHits)> = Vec::new();
     for (intent, part) in parts {
@@ -239,7 +239,7 @@ fn distinct_parts(parts: Vec<(String, RankedHits)>) -> Vec<(String, RankedHits)>
     distinct
 }
 
-/// Puts the capability that was asked about first.
+/// Moves the capability of the question to the front.
 fn move_to_front(tasks: &mut [(String, Vec<CandidateCapability>)], preferred: &CapabilityRef) {
     for (_, choices) in tasks {
         if let Some(at) = choices.iter().position(|choice| choice.pin == *preferred) {

@@ -15,7 +15,7 @@ use crate::compose::{ChainCandidate, ChainProposal, ChainRequest, compose};
 
 /// The author of the documents that an agent writes.
 const AUTHOR: &str = "A2S agent";
-/// The registry that chains are made of, and published in.
+/// The index of the registry that supplies the parts of chains, and receives the published chains.
 const FIRST_BACKEND: usize = 0;
 
 impl AgentTurn<'_> {
@@ -56,7 +56,7 @@ impl AgentTurn<'_> {
         Err(ending.into())
     }
 
-    /// Chains of the candidates, best first. What does not verify is no part of any.
+    /// Composes chains of the candidates, best first. Candidates that fail verification are left out.
     async fn compose_proposals(
         &mut self,
         source: &Backend,
@@ -78,7 +78,7 @@ impl AgentTurn<'_> {
     }
 }
 
-/// Publishes a proposal, which is then all that is to be done.
+/// Publishes a proposal, and returns it as the only remaining task.
 async fn publish(
     source: &Backend,
     proposal: &ChainProposal,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::candidate_search::CandidateCapability;
 
-/// A run as it is confirmed.
+/// Describes a run for its confirmation.
 pub(super) fn action(
     choice: &CandidateCapability,
     plan: &PlanResponse,
@@ -24,21 +24,22 @@ pub(super) fn action(
     }
 }
 
-/// The digest that binds a yes to these actions: names, versions, checksums and inputs. Of a secret
-/// input it binds the name alone, so that no value can be guessed from it.
+/// Returns the digest that binds a confirmation to these actions: names, versions, checksums and inputs.
+/// For a secret input it covers only the name, so that the digest does not reveal the value.
 pub(super) fn digest(actions: &[AgentAction]) -> Digest {
     let actions = actions.iter().map(|action| json!([action.capability, sorted(&action.inputs)]));
     Digest::of_bytes(Value::Array(actions.collect()).to_string().as_bytes())
 }
 
-/// The digest that binds a yes to a request to another agent: address, name, skill and text.
+/// Returns the digest that binds a confirmation to a request to another agent: address, name, skill and
+/// text.
 pub(super) fn delegation_digest(delegation: &AgentDelegation) -> Digest {
     let AgentDelegation { agent, url, skill, message } = delegation;
     let request = json!({ "delegation": [url, agent, skill, message] });
     Digest::of_bytes(request.to_string().as_bytes())
 }
 
-/// The members of an object by name, at every depth: their order does not count.
+/// Sorts the members of an object by name, at every depth, so that their order has no effect.
 fn sorted(members: &Map<String, Value>) -> Value {
     let mut members: Vec<_> = members.iter().collect();
     members.sort_by_key(|(name, _)| *name);

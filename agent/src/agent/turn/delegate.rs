@@ -107,7 +107,7 @@ impl AgentTurn<'_> {
     }
 }
 
-/// The skill that shares the most words with a wish, and at least one.
+/// Returns the skill that shares the most words with the intent, and at least one.
 fn choose_skill<'s>(intent: &str, skills: &'s [PeerSkill]) -> Option<&'s PeerSkill> {
     let wanted = content_words(intent);
     let shared = |skill: &PeerSkill| {

@@ -19,7 +19,7 @@ use crate::agent::Backend;
 use crate::client::Error as ClientError;
 use crate::error::Error;
 
-/// A capability with all that it needs.
+/// A capability that is ready to run.
 #[derive(Debug)]
 pub(super) struct PreparedRun {
     candidate: CandidateCapability,
@@ -27,7 +27,7 @@ pub(super) struct PreparedRun {
     /// The names of the secret inputs.
     secrets: Vec<String>,
     pub(super) effects: EffectScope,
-    /// The run as it is confirmed; none when every task of its plan is read-only.
+    /// The action for confirmation; none when every task of the plan is read-only.
     pub(super) action: Option<AgentAction>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct PreparedRun {
 pub(super) struct EffectScope {
     /// Set when it may change something.
     pub(super) changes: bool,
-    /// The hosts that it talks to.
+    /// The hosts that the capability talks to.
     pub(super) hosts: BTreeSet<String>,
     /// The permissions that a caller must have.
     permissions: BTreeSet<Permission>,
@@ -72,14 +72,14 @@ impl PreparedRun {
 pub(super) enum PrepareResult {
     Ready(Box<PreparedRun>),
     NeedsInput(Box<AgentQuestion>),
-    /// Nothing is left that could be tried.
+    /// All candidates were tried.
     NoCandidate,
 }
 
 /// The result of an attempt.
 pub(super) enum AttemptResult {
     Done,
-    /// The next one may be tried.
+    /// The candidate was skipped; the next one may be tried.
     Skipped,
     /// No other candidate may be tried: the run has changed something, or may have.
     Ended(AgentStatus),
@@ -228,8 +228,8 @@ impl AgentTurn<'_> {
         Ok(document)
     }
 
-    /// The inputs that the wish gives: by name, by an answer, by patterns, and else as the language
-    /// model reads it.
+    /// Returns the inputs from the request: given by name, in a reply, found by patterns, or read by the
+    /// language model.
     async fn read_inputs(
         &mut self,
         intent: &UserIntent,
@@ -246,8 +246,7 @@ impl AgentTurn<'_> {
         inputs
     }
 
-    /// The plan of a run with these inputs, and with those that are missing as far as the state
-    /// store knows them.
+    /// Returns the plan of a run with these inputs, and with missing inputs that the state store knows.
     #[expect(
         clippy::needless_pass_by_ref_mut,
         reason = "a shared turn could not be held over an await: what it tells with is not Sync"

@@ -6,23 +6,24 @@ use serde_json::{Map, Value};
 
 use super::parse_reply;
 
-/// The most intents of one message, the whole included.
+/// The maximum number of intents of one message, including the complete message.
 const MAX_INTENTS: usize = 8;
 
 /// The intent of the user.
 #[derive(Debug)]
 pub(super) struct UserIntent {
-    /// In their words: of the message that began it, when this one answers a question.
+    /// The request in the user's words; when the message answers a question, the words of the first
+    /// message.
     pub(super) query: String,
-    /// The whole, and then its parts when it asks for several things.
+    /// The complete request, and then its parts when it asks for several things.
     pub(super) intents: Vec<String>,
-    /// The capability that was asked about, and is tried first.
+    /// The capability that the question was about. It is tried first.
     pub(super) preferred: Option<CapabilityRef>,
     /// The answer to a question, and the inputs that it asked for.
     reply: Option<(String, Vec<String>)>,
-    /// The digest of the actions that were said yes to.
+    /// The digest of the confirmed actions.
     pub(super) confirmed: Option<Digest>,
-    /// Inputs that were given by name.
+    /// The inputs that were given by name.
     given: Map<String, Value>,
 }
 
@@ -76,7 +77,7 @@ impl UserIntent {
     }
 }
 
-/// The whole, and its parts when there are several.
+/// Returns the complete request, and its parts when there are several.
 fn intents<P: Into<String>>(query: &str, parts: Vec<P>) -> Vec<String> {
     let parts = if parts.len() > 1 { parts } else { Vec::new() };
     let whole = std::iter::once(query.to_owned());

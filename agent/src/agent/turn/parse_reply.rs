@@ -82,8 +82,8 @@ fn normalize_words(reply: &str) -> String {
     words.join(" ").to_lowercase()
 }
 
-/// The values that a reply gives: those that patterns find or that are named, and else, when one
-/// thing was asked for, all that it says.
+/// Reads the values in a reply: values that patterns find or that are named. If there is one requested
+/// input and no such value, it takes the complete reply.
 pub(super) fn read_values(reply: &str, asked: &[InputField]) -> Map<String, Value> {
     let mut values = Map::new();
     for found in extract_inputs(reply, asked) {
@@ -127,7 +127,7 @@ fn strip_courtesy<'t>(text: &'t str, courtesy: &str) -> Option<&'t str> {
     (!rest.is_empty()).then_some(rest)
 }
 
-/// A text as a value that the schema takes, as far as its type says; the plan checks the rest.
+/// Converts a text to a value of the type in the schema, if possible; the plan checks the other rules.
 fn to_value(text: &str, schema: &Value) -> Option<Value> {
     if text.is_empty() {
         return None;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::execute_candidate::PreparedRun;
 use crate::compose::{ChainProposal, ProposalLink};
 
-/// The longest text of a service that an answer has room for, in characters.
+/// The maximum length of a text from a service in a response, in characters.
 const MAX_TEXT: usize = 400;
 /// The most parts of a result that are reported: members of an object, items of a list, levels.
 const MAX_MEMBERS: usize = 20;
@@ -30,7 +30,7 @@ pub(super) fn describe_runs(runs: &[AgentRun]) -> String {
     lines.join("\n")
 }
 
-/// A value, a line for each of its parts.
+/// Formats a value, with a line for each of its parts.
 fn value_lines(value: &Value, depth: usize) -> Vec<String> {
     match value {
         Value::Object(members) if depth < MAX_DEPTH && !members.is_empty() => {
@@ -137,7 +137,7 @@ pub(super) fn consent(skipped: &[SkippedCandidate], prepared: &PreparedRun) -> S
     lines.join("\n")
 }
 
-/// Asks for a yes to actions: what will be done, where, and with which inputs.
+/// Asks the user to confirm actions: shows their requests, hosts and inputs.
 pub(super) fn actions(actions: &[AgentAction]) -> String {
     let mut lines = vec!["This may change something:".to_owned()];
     for action in actions.iter().take(MAX_ITEMS) {
@@ -163,7 +163,7 @@ pub(super) fn actions(actions: &[AgentAction]) -> String {
     lines.join("\n")
 }
 
-/// Asks for a yes to a request to another agent: what will be sent, and where.
+/// Asks the user to confirm a request to another agent: shows its text and its address.
 pub(super) fn delegation(delegation: &AgentDelegation) -> String {
     let AgentDelegation { agent, url, skill, message } = delegation;
     let line = |text: &str| to_single_line(text, MAX_TEXT);
@@ -193,7 +193,7 @@ pub(super) fn proposal(proposal: &ChainProposal) -> String {
     lines.join("\n")
 }
 
-/// That nothing fits.
+/// Reports that no capability fits, with the nearest ones.
 pub(super) fn nothing_fits(nearest: &[NearMiss]) -> String {
     let mut lines = vec!["No published capability matches this.".to_owned()];
     lines.extend(nearest.iter().map(|near| {
@@ -203,7 +203,7 @@ pub(super) fn nothing_fits(nearest: &[NearMiss]) -> String {
     lines.join("\n")
 }
 
-/// A run that waits for a person, with what that person does.
+/// Describes a run that waits for a person, and the next action of that person.
 pub(super) fn describe_waiting_run(run: &AgentRun) -> String {
     let name = &run.capability.name;
     if run.approvals.is_empty() {
@@ -228,12 +228,12 @@ pub(super) fn describe_waiting_run(run: &AgentRun) -> String {
     lines.join("\n")
 }
 
-/// A run that goes on, after it had waited for a person.
+/// Describes a run that continues after it waited for a person.
 pub(super) fn describe_running(run: &AgentRun) -> String {
     format!("{} continues: run {}.", run.capability.name, run.id)
 }
 
-/// Capabilities that were chosen and not run, added to a message.
+/// Adds the chosen capabilities that have not run to a message.
 pub(super) fn append_not_started(message: String, left: &[CapabilityRef]) -> String {
     let names: Vec<_> = left.iter().map(|pin| pin.name.to_string()).collect();
     match names.as_slice() {

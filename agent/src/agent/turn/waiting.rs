@@ -15,9 +15,9 @@ use crate::client::Error as ClientError;
 use crate::error::Error;
 use crate::state_store::EmptyState;
 
-/// The status of an answer about a run that is not known.
+/// The HTTP status of a response about an unknown run.
 const NOT_FOUND: u16 = 404;
-/// The most approvals of one run that an answer lists.
+/// The maximum number of approvals of one run in a response.
 const MAX_APPROVALS: usize = 100;
 /// The time limit for reading the events of a run that waits.
 const MAX_CHECK_TIME: Duration = Duration::from_secs(5);
@@ -27,13 +27,13 @@ const MAX_CHECK_TIME: Duration = Duration::from_secs(5);
 pub(super) struct OpenApprovals(BTreeMap<String, AgentApproval>);
 
 impl OpenApprovals {
-    /// The approvals that a run was known to wait for.
+    /// Reads the known approvals of a run.
     fn from_run(run: &AgentRun) -> Self {
         let by_step = run.approvals.iter().map(|it| (it.step.clone(), it.clone()));
         Self(by_step.collect())
     }
 
-    /// Takes the next event of the run.
+    /// Applies the next event of the run.
     pub(super) fn apply_event(&mut self, event: &EventKind) {
         match event {
             // Steps that need an approval will request it again.
@@ -54,7 +54,7 @@ impl OpenApprovals {
         }
     }
 
-    /// The run, with the approvals that it waits for.
+    /// Describes the run, with the approvals that it waits for.
     pub(super) fn describe(self, run: Run, capability: CapabilityRef) -> AgentRun {
         let Run { id, status, output, error, .. } = run;
         let waits = status == RunStatus::Waiting;
@@ -67,30 +67,30 @@ impl OpenApprovals {
 #[derive(Debug, Clone)]
 pub(crate) struct WaitingTurn {
     session: String,
-    /// The runs before it.
+    /// The earlier runs of the turn.
     done: Vec<AgentRun>,
     run: AgentRun,
-    /// The capabilities that were to be run after it.
+    /// The chosen capabilities after this run, which have not started.
     not_started: Vec<CapabilityRef>,
-    /// The number of the last event of the run that was read.
+    /// The number of the last event that was read.
     seen: u64,
 }
 
 /// The result of a later look at the run.
 #[derive(Debug)]
 pub(crate) enum RunCheck {
-    /// It waits as before.
+    /// The run still waits for the same approvals.
     StillWaiting,
-    /// It waits for something else.
+    /// The run waits for other approvals.
     WaitsForOther(Box<AgentResponse>),
-    /// It goes on.
+    /// The run continues.
     Resumed,
-    /// It has ended.
+    /// The run has ended.
     Ended,
 }
 
 impl WaitingTurn {
-    /// The turn that an answer ends, if a run of it waits.
+    /// Returns the waiting turn of a response, if its last run waits.
     pub(crate) fn from_response(answer: &AgentResponse) -> Option<Self> {
         let (run, done) = answer.runs.split_last()?;
         (answer.status == AgentStatus::Waiting).then(|| Self {
@@ -102,10 +102,10 @@ impl WaitingTurn {
         })
     }
 
-    /// Looks at the run, without waiting for anything.
+    /// Checks the state of the run without waiting.
     ///
     /// # Errors
-    /// No executor knows the run, or one that is needed does not answer.
+    /// Fails when none of the executors knows the run, or when a required executor does not respond.
     pub(crate) async fn check_run(&mut self, agent: &Agent) -> Result<RunCheck, Error> {
         let (source, run) = find_run(agent, self.run.id).await?;
         match run.status {
@@ -128,11 +128,11 @@ impl WaitingTurn {
         Ok(RunCheck::WaitsForOther(Box::new(answer)))
     }
 
-    /// Follows the run until it has ended or waits again, and gives the answer of the turn. When the
-    /// future is dropped, the run goes on.
+    /// Follows the run until it has ended or waits again, and returns the response of the turn. When the
+    /// future is dropped, the run continues.
     ///
     /// # Errors
-    /// No executor knows the run, or there is no answer.
+    /// Fails when none of the executors knows the run, or when an executor does not respond.
     pub(crate) async fn follow(
         mut self,
         agent: &Agent,
@@ -148,7 +148,8 @@ impl WaitingTurn {
     /// Cancels the run.
     ///
     /// # Errors
-    /// No executor knows the run, it is over, or there is no answer.
+    /// Fails when none of the executors knows the run, when the run is over, or when an executor does not
+    /// respond.
     pub(crate) async fn cancel(&self, agent: &Agent) -> Result<(), Error> {
         let (source, _) = find_run(agent, self.run.id).await?;
         source.executor.cancel(self.run.id).await?;

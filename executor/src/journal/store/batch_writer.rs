@@ -16,7 +16,7 @@ use super::{
 use crate::database::to_store_error;
 use crate::error::Error;
 
-/// The most jobs that share a transaction: bounds how long the first of them waits.
+/// The maximum number of jobs in one transaction. It limits the time for which the first job waits.
 pub(super) const MAX_BATCH: usize = 256;
 /// The longest delay of an event that no caller waits for.
 const BATCH_DELAY: Duration = Duration::from_millis(2);
@@ -29,18 +29,18 @@ pub(super) struct WriterJob {
 
 pub(super) type ReplySender = oneshot::Sender<Result<TaskOutcome, Error>>;
 
-/// The way to the writer. When the last one goes, the writer ends.
+/// The queue of the writer. The writer ends when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub(super) struct WriterQueue {
-    /// Unbounded, because its length is bounded by what sends: a step waits for a commit after at
-    /// most a few events, and steps under way are bounded by the limits of runs.
+    /// The queue needs no limit, because its senders are limited: a step waits for a commit after at most a
+    /// few events, and the limits of runs bound the number of steps under way.
     queue: mpsc::UnboundedSender<WriterJob>,
     /// Notifies that a caller waits for a job.
     urgent: Arc<Notify>,
 }
 
 impl WriterQueue {
-    /// Hands a job to the writer. False when there is none any more.
+    /// Sends a job to the writer. Returns false when the writer has ended.
     pub(super) fn send(&self, task: WriterTask, reply: Option<ReplySender>) -> bool {
         let is_urgent = reply.is_some();
         let sent = self.queue.send(WriterJob { task, reply }).is_ok();
@@ -108,10 +108,10 @@ impl WriterTask {
 #[derive(Debug)]
 pub(super) enum TaskOutcome {
     Done,
-    /// The event does not follow the last one, the run has ended, or it is another's by now.
+    /// The event does not follow the last one, the run has ended, or it belongs to another executor now.
     OutOfTurn,
     Created(CreateResult),
-    /// There are as many as there may be.
+    /// The maximum number is reached.
     Full,
     Runs(Vec<Uuid>),
     Claimed(Vec<ClaimedRun>, bool),

@@ -25,7 +25,7 @@ use crate::journal::lock;
 use crate::journal::recorded_exchange::RecordedExchange;
 use crate::vault::Ciphertext;
 
-/// All runs, and the plans that begin some.
+/// An in-memory store of runs and plans.
 #[derive(Debug, Default)]
 pub(super) struct InMemoryStore(Mutex<MemoryTables>);
 
@@ -55,12 +55,12 @@ struct MemoryRow {
     /// The executor that drives it, and the time until which no other may.
     driver: Option<(Uuid, Instant)>,
     epoch: LeaseEpoch,
-    /// The last event when it was given to an executor.
+    /// The number of the last event when the run was assigned to an executor.
     taken_at: u64,
     takeovers: u32,
     ended_at: Option<Timestamp>,
     reported: bool,
-    /// Without a gap, from number 1.
+    /// The events from number 1, without a gap.
     #[expect(
         clippy::vec_box,
         reason = "a list that grows moves what is in it, and events are large"
@@ -68,7 +68,7 @@ struct MemoryRow {
     events: Vec<Box<RunEvent>>,
     /// The values that the events leave out, by the numbers of the events.
     sealed: BTreeMap<u64, Ciphertext>,
-    /// By the paths of steps.
+    /// The exchanges, by the paths of their steps.
     exchanges: BTreeMap<String, Box<RecordedExchange>>,
 }
 
@@ -248,7 +248,7 @@ impl InMemoryStore {
         row.events().filter(|event| is_in_outline(event)).cloned().collect()
     }
 
-    /// Lets the lease of a run run out.
+    /// Lets the lease of a run expire.
     #[cfg(test)]
     pub(super) fn expire(&self, run: Uuid) {
         if let Some((_, until)) = self.lock().runs.get_mut(&run).and_then(|row| row.driver.as_mut())

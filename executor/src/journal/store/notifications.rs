@@ -34,10 +34,10 @@ pub(crate) enum Notification {
 pub(crate) struct NotificationListener(PgListener);
 
 impl RunStore {
-    /// Listens to the other executors; none where there can be no others.
+    /// Listens to the other executors. Returns `None` when there can be no other executors.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Fails when the database does not respond.
     pub(crate) async fn listen(&self) -> Result<Option<NotificationListener>, Error> {
         let StoreBackend::Sql { reads: DatabasePool::Postgres(pool), .. } = &self.backend else {
             return Ok(None);

@@ -17,14 +17,14 @@ pub(super) const INSERT_PLAN: &str =
      WHERE (SELECT count(*) FROM plan WHERE expires_at > $6 AND used_by IS NULL) < $7
        AND (SELECT count(*) FROM plan
             WHERE expires_at > $6 AND used_by IS NULL AND tenant = $8) < $9";
-/// Marks a plan as used by a run and empties it, if it can be run at a time.
+/// Marks a plan as used by a run and deletes its content, if the plan can be run at the given time.
 pub(super) const MARK_USED: &str =
     "UPDATE plan SET used_by = $2, key_id = NULL, nonce = NULL, sealed = NULL
      WHERE id = $1 AND used_by IS NULL AND expires_at > $3";
-/// Empties plans that have ended at a time.
+/// Deletes the contents of plans that have expired at the given time.
 pub(super) const CLEAR_EXPIRED: &str = "UPDATE plan SET key_id = NULL, nonce = NULL, sealed = NULL
      WHERE expires_at <= $1 AND sealed IS NOT NULL";
-/// Forgets plans that had ended at a time.
+/// Deletes plans that have expired at the given time.
 pub(super) const DELETE_EXPIRED: &str = "DELETE FROM plan WHERE expires_at <= $1";
 
 /// The data of a new plan.
@@ -34,7 +34,7 @@ pub(crate) struct NewPlan {
     pub(crate) id: Digest,
     /// The principal that it belongs to.
     pub(crate) tenant: Principal,
-    /// The time now.
+    /// The current time.
     pub(crate) now: Timestamp,
     /// The time at which it ends.
     pub(crate) expires_at: Timestamp,
@@ -42,7 +42,7 @@ pub(crate) struct NewPlan {
     pub(crate) sealed: Ciphertext,
     /// The most plans that may wait to be run.
     pub(crate) most: usize,
-    /// The most plans of one principal that may wait to be run.
+    /// The maximum number of plans of one principal that can still be run.
     pub(crate) most_own: usize,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct StoredPlan {
     pub(crate) sealed: Option<Ciphertext>,
 }
 
-/// Plans that had ended then are forgotten at the time `now`.
+/// Returns the time at which a plan must have expired so that it is deleted at the time `now`.
 pub(super) fn forgotten_before(now: Timestamp) -> i64 {
     now.checked_sub(ENDED_PLAN_RETENTION).unwrap_or(Timestamp::MIN).as_millisecond()
 }

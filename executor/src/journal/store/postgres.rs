@@ -26,7 +26,7 @@ use crate::database::postgres::PostgresServer;
 use crate::database::{DatabasePool, to_store_error};
 use crate::error::Error;
 
-/// Connections of one executor for its runs.
+/// The number of connections of one executor for its runs.
 const CONNECTIONS: u32 = 8;
 
 /// Opens the database, and brings its schema up to date.
@@ -42,7 +42,7 @@ pub(super) async fn open(address: &Secret, durability: Durability) -> Result<Ope
     Ok(OpenedStore { reads, writer, identity, lock: None })
 }
 
-/// Does jobs of the writer, in order and together.
+/// Performs jobs of the writer together and in order.
 pub(super) async fn commit(
     pool: &PgPool,
     jobs: &[WriterJob],
@@ -251,8 +251,8 @@ async fn decide_place(
     Ok(run.quota.decide(run.lease.is_some(), || TenantLoad { begun, queued }))
 }
 
-/// Waits for those before it that count runs of tenants and change what they have counted; the lock is
-/// held to the end of the transaction.
+/// Waits for earlier transactions that count runs of tenants and change the counts. The lock is held until
+/// the end of the transaction.
 async fn lock_queue(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     let lock = "SELECT one FROM executor WHERE one = 1 FOR NO KEY UPDATE";
     sqlx::query(lock).execute(connection).await.map(|_| ())
@@ -321,7 +321,7 @@ async fn claim(
     to_claimed_runs(&claimed, is_any)
 }
 
-/// Gives at most `limit` runs that wait to an executor, as they have their turn.
+/// Assigns at most `limit` waiting runs to an executor, in the order of their turns.
 async fn start_queued(
     connection: &mut PgConnection,
     lease: LeaseTerms,

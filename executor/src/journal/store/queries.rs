@@ -29,7 +29,7 @@ macro_rules! reads {
 }
 
 impl RunStore {
-    /// The events of a run after number `after`, at most `limit`.
+    /// Reads at most `limit` events of a run after number `after`.
     pub(crate) async fn read_events(
         &self,
         run: Uuid,
@@ -48,7 +48,7 @@ impl RunStore {
         rows.map_err(to_store_error(WHAT))?.iter().map(|row| parse_event(row)).collect()
     }
 
-    /// All events of a run, at most `page` of them read at a time.
+    /// Reads all events of a run, at most `page` of them at a time.
     pub(crate) async fn read_all_events(
         &self,
         run: Uuid,
@@ -100,8 +100,8 @@ impl RunStore {
         rows.map_err(to_store_error(WHAT))?.into_iter().map(read).collect()
     }
 
-    /// The events that begin, suspend and end runs, for at most `limit` runs that a filter lets
-    /// through; the newest run first, its events in order.
+    /// Reads the events that begin, suspend and end runs, for at most `limit` runs that match a filter. The
+    /// newest run comes first, with its events in order.
     pub(crate) async fn read_summary_events(
         &self,
         filter: &RunFilter,
@@ -180,7 +180,7 @@ impl RunStore {
         row.map(|(id, digest)| parse_owner_of_key(&id, &digest)).transpose()
     }
 
-    /// The documents with these digests, as the registry sent them.
+    /// Reads the documents with these digests, as the registry sent them.
     pub(crate) async fn read_documents(
         &self,
         digests: &[Digest],
@@ -197,7 +197,7 @@ impl RunStore {
         Ok(documents)
     }
 
-    /// The plan of an id.
+    /// Reads the plan with an id.
     pub(crate) async fn read_plan(&self, id: Digest) -> Result<Option<StoredPlan>, Error> {
         const SQL: &str =
             "SELECT tenant, expires_at, used_by, key_id, nonce, sealed FROM plan WHERE id = $1";
@@ -247,7 +247,7 @@ impl RunStore {
         count.map(i64::unsigned_abs).map_err(to_store_error(WHAT))
     }
 
-    /// The events that begin and end a run, and those of its requests.
+    /// Reads the events that begin and end a run, and those of its requests.
     pub(crate) async fn read_outline(&self, run: Uuid) -> Result<Vec<RunEvent>, Error> {
         const SQL: &str = "SELECT event FROM event
              WHERE run = $1 AND type IN ($2, $3, $4) ORDER BY seq";

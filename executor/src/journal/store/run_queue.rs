@@ -14,9 +14,9 @@ use a2s::{Principal, TokenSubject};
 /// The limits on the number of runs of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TenantQuota {
-    /// Begun at the same time; none for as many as there is room for.
+    /// The maximum number of concurrent runs; `None` when only the free slots limit it.
     pub(crate) max_begun: Option<NonZeroU32>,
-    /// Waiting.
+    /// The maximum number of waiting runs.
     pub(crate) max_queued: u32,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct TenantCaps {
     pub(crate) by_tenant: BTreeMap<TokenSubject, NonZeroU32>,
 }
 
-/// Runs of one tenant.
+/// The number of runs of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TenantLoad {
     /// The number of runs that have begun.
@@ -43,7 +43,7 @@ pub(crate) struct TenantLoad {
 pub(super) enum QueueDecision {
     Start,
     Queue,
-    /// It is refused.
+    /// The run is refused.
     Refuse,
 }
 
@@ -106,14 +106,15 @@ pub(super) const LOAD: &str =
 pub(super) const IS_ANY: &str =
     "SELECT EXISTS (SELECT 1 FROM run WHERE status = 'running' AND queued = 1)";
 
-/// The runs that begin next, with their tenants, in order. It is given how many each tenant may have
-/// begun, as JSON by the names of tokens and for those that are not in it, and the most that begin.
-/// `$token` is the name of the token in the tenant of a waiting run: its text up to the first slash.
+/// The SQL statement for the runs that begin next, with their tenants, in order. Its parameters are the
+/// maximum numbers of begun runs of the tenants, as JSON by the names of tokens; the maximum for tenants
+/// that are not in it; and the maximum number of runs to begin. `$token` is the name of the token in the
+/// tenant of a waiting run: its text up to the first slash.
 ///
-/// Chosen together, they are those that would be chosen one after the other. The first that waits of a
-/// tenant with `n` begun is its `n + 1`th, and so on: those runs come first that are the fewest by this
-/// count. Of several such, the tenants come first that had no turn among those chosen here, by their last
-/// turn, and then the others in the order of theirs.
+/// The statement chooses the same runs together that it would choose one after the other. The first waiting
+/// run of a tenant with `n` begun runs has the number `n + 1`, and so on. Runs with the smallest number
+/// come first. Of runs with the same number, those come first whose tenants have had no turn in this choice
+/// yet, in the order of their last turn, and then the others in their order.
 macro_rules! next_turns {
     ($pairs:literal, $token:literal) => {
         concat!(
@@ -141,7 +142,8 @@ macro_rules! next_turns {
 }
 pub(super) use next_turns;
 
-/// Notes the turns of tenants: JSON with the place of the last turn of each.
+/// The SQL statement that records the turns of tenants, from JSON with the position of the last turn of
+/// each.
 macro_rules! note_turns {
     ($pairs:literal) => {
         concat!(
@@ -162,7 +164,7 @@ pub(super) fn turns_json(begun: &[(String, String)]) -> String {
     serde_json::json!(places.collect::<BTreeMap<_, _>>()).to_string()
 }
 
-/// The columns `status` and `queued` of a state.
+/// Returns the columns `status` and `queued` for a status.
 pub(super) fn status_columns(status: RunStatus) -> (&'static str, i64) {
     match status {
         RunStatus::Queued => (RunStatus::Running.as_str(), 1),

@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorKind};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
 
-/// Connections that read.
+/// The number of connections that read.
 const READERS: u32 = 4;
 
 /// The clock of the database, in milliseconds since 1970.
@@ -358,7 +358,7 @@ async fn claim(
     to_claimed_runs(&claimed, is_any)
 }
 
-/// Gives at most `limit` runs that wait to an executor, as they have their turn.
+/// Assigns at most `limit` waiting runs to an executor, in the order of their turns.
 async fn start_queued(
     connection: &mut SqliteConnection,
     lease: LeaseTerms,

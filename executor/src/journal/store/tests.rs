@@ -54,7 +54,7 @@ impl Fixture {
         RunStore::open(&self.database, durability).await.unwrap()
     }
 
-    /// Lets the lease of a run run out.
+    /// Lets the lease of a run expire.
     async fn expire(&self, run: u128) {
         let run = Uuid::from_u128(run);
         if let StoreBackend::Memory(memory) = &self.store.backend {
@@ -231,11 +231,7 @@ async fn the_journal_has_one_writer_and_no_gap() {
             Err(ErrorKind::LeaseLost),
             "a second writer"
         );
-        assert_eq!(
-            fixture.append(9, 1, step()).await,
-            Err(ErrorKind::LeaseLost),
-            "no matching runs"
-        );
+        assert_eq!(fixture.append(9, 1, step()).await, Err(ErrorKind::LeaseLost), "no such run");
         assert_eq!(fixture.append(1, 3, finished(RunStatus::Failed)).await, Ok(()));
         assert_eq!(fixture.append(1, 4, step()).await, Err(ErrorKind::LeaseLost), "after the end");
         let events = fixture.store.read_events(Uuid::from_u128(1), 0, 10).await.unwrap();

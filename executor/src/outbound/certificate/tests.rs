@@ -101,7 +101,7 @@ async fn files_that_cannot_be_used_are_named() {
     let told = refused(ClientCertificate { key: missing.clone(), ..good.clone() });
     assert!(told.contains("api.example") && told.contains("missing.pem"), "{told}");
     let told = refused(ClientCertificate { key: good.certificate.clone(), ..good.clone() });
-    assert!(told.contains("not both there"), "{told}");
+    assert!(told.contains("must contain a key and a certificate"), "{told}");
     std::fs::write(&missing, "nothing").unwrap();
     let told = refused(ClientCertificate { authorities: Some(missing), ..good });
     assert!(told.contains("authorities"), "{told}");

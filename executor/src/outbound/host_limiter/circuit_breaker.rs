@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 /// The time for which another request waits for the outcome of a trial.
 const TRIAL_WAIT: Duration = Duration::from_secs(1);
 
-/// Counts the failures of one host. After so many in a row it opens: nothing is sent for a pause.
+/// A circuit breaker for one host. After too many failures in a row it opens: nothing is sent for a pause.
 /// Then one request is tried; its outcome closes the breaker or opens it again.
 #[derive(Debug)]
 pub(super) struct CircuitBreaker {
-    /// Failures in a row after which it opens; never when 0.
+    /// The number of failures in a row after which the breaker opens; never when 0.
     threshold: u32,
     pause: Duration,
     failures: u32,
@@ -21,22 +21,22 @@ pub(super) struct CircuitBreaker {
 /// The state of the breaker: it decides if requests pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BreakerState {
-    /// They do.
+    /// Requests pass.
     Closed,
-    /// None does until then.
+    /// Requests do not pass until this time.
     Open(Instant),
-    /// One was let through, and its outcome is awaited.
+    /// One request has passed, and its outcome is not known yet.
     Trial,
 }
 
 /// The meaning of a finished request for the health of its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::outbound) enum HostSignal {
-    /// The host does its work.
+    /// The host works.
     Good,
-    /// It does not.
+    /// The host does not work.
     Bad,
-    /// No connection came up: that may be due to this machine as well.
+    /// A connection was not possible, which may also be caused by this machine.
     Unreachable,
     /// No information: no connection was tried, or the request was given up.
     Unknown,
@@ -51,7 +51,7 @@ impl CircuitBreaker {
         self.state
     }
 
-    /// Failures since the last success.
+    /// Returns the number of failures since the last success.
     pub(super) fn failures(&self) -> u32 {
         self.failures
     }
@@ -73,10 +73,10 @@ impl CircuitBreaker {
         }
     }
 
-    /// Lets a request through. Each one that was is settled later.
+    /// Lets a request through. Each such request must be settled later.
     ///
     /// # Errors
-    /// How long it should wait.
+    /// Returns the time for which the request should wait.
     pub(super) fn admit(&mut self, now: Instant) -> Result<(), Duration> {
         self.check(now)?;
         if let BreakerState::Open(_) = self.state {
@@ -85,7 +85,7 @@ impl CircuitBreaker {
         Ok(())
     }
 
-    /// A request that was let through has ended.
+    /// Records the outcome of a request that passed.
     pub(super) fn settle(&mut self, health: HostSignal, now: Instant) {
         match (health, self.state) {
             (HostSignal::Good, _) => {

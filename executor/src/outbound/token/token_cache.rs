@@ -12,7 +12,7 @@ use super::super::SendError;
 /// The most tokens that are kept; unused ones are removed first.
 const MAX_TOKENS: usize = 1_024;
 
-/// The tokens that are kept.
+/// The cache of tokens.
 #[derive(Debug, Default)]
 pub(in crate::outbound) struct TokenCache {
     slots: Mutex<BTreeMap<TokenKey, Arc<TokenSlot>>>,
@@ -66,7 +66,7 @@ impl CachedToken {
 }
 
 impl TokenCache {
-    /// The token for `key`. Those for an older credential of the same name are forgotten.
+    /// Returns the slot of the token for `key`. Slots for an older credential of the same name are removed.
     pub(super) fn slot(&self, key: TokenKey) -> Arc<TokenSlot> {
         // Nothing panics while it holds the lock.
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +82,7 @@ impl TokenCache {
         Arc::clone(slots.entry(key).or_default())
     }
 
-    /// The turn to use the refresh token of a credential.
+    /// Returns the lock for using the refresh token of a credential.
     pub(super) fn refresh_lock(&self, host: &Domain, scheme: &str) -> RefreshLock {
         let mut renewals = self.refresh_locks.lock().unwrap_or_else(PoisonError::into_inner);
         if MAX_TOKENS <= renewals.len() {

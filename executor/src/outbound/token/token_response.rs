@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::request::RawResponse;
 
-/// The longest life of a token that is believed, in seconds.
+/// The maximum lifetime of a token that is accepted, in seconds.
 const MAX_LIFE: f64 = 365.0 * 86_400.0;
-/// The longest token.
+/// The maximum length of a token, in bytes.
 const MAX_TOKEN: usize = 16 << 10;
 
 /// The response of an authorization server with a token (RFC 6749, section 5.1).
@@ -25,9 +25,9 @@ pub(super) struct TokenGrant {
 /// The reason for a missing token. It contains no text of the server, because that may repeat the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenError {
-    /// It does not answer now: its status.
+    /// The server cannot respond now; contains the status.
     Busy(u16),
-    /// It refuses the client: its status, and its code when that is a known one.
+    /// The server refuses the client; contains the status, and the error code if it is a known one.
     Refused(u16, Option<&'static str>),
     /// The defect of the response.
     Unusable(&'static str),
@@ -57,7 +57,7 @@ const CODES: [&str; 10] = [
     "unsupported_grant_type",
 ];
 
-/// Reads an answer, with care.
+/// Reads the response of a token endpoint.
 pub(super) fn parse_token_response(response: &RawResponse) -> Result<TokenGrant, TokenError> {
     let status = response.status;
     if status == 429 || (500..600).contains(&status) {
@@ -95,7 +95,7 @@ pub(super) fn parse_token_response(response: &RawResponse) -> Result<TokenGrant,
     })
 }
 
-/// Seconds, as a number or, as some servers have it, a string.
+/// Reads a number of seconds, which some servers send as a string.
 fn parse_lifetime(value: &Value) -> Option<SignedDuration> {
     let seconds = match value {
         Value::Number(number) => number.as_f64()?,

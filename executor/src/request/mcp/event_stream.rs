@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-/// Finds the answer in a stream of server-sent events.
+/// A reader that finds the response in a stream of server-sent events.
 #[derive(Debug, Default)]
 pub(crate) struct EventStreamReader {
     /// The bytes after the last whole line.
@@ -29,7 +29,7 @@ pub(crate) struct EventStreamReader {
 }
 
 impl EventStreamReader {
-    /// A listener for an answer with these headers; none when it is no stream of events.
+    /// Creates a reader for a response with these headers; `None` when it is not an event stream.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let named = headers.get(CONTENT_TYPE)?.to_str().ok()?;
         let named = a2s::MediaType::parse(named)?;
@@ -50,7 +50,7 @@ impl EventStreamReader {
         None
     }
 
-    /// The next whole line, without its end.
+    /// Returns the next complete line, without its end.
     fn take_line(&mut self) -> Option<BytesMut> {
         if std::mem::take(&mut self.after_return) {
             match self.buffer.first() {

@@ -12,17 +12,17 @@ use crate::request::RawResponse;
 use crate::request::excerpt::{excerpt_start, to_single_line};
 use crate::request::response::{EXCERPT_CHARS, ResponseError, status_error, without_mark};
 
-/// The most characters of a tool's own words that an error shows: they say what to do instead.
+/// The maximum number of characters of a tool's message that an error shows: it states what to do instead.
 const MAX_WORDS: usize = 500;
 /// The media type of a message.
 pub(crate) const MESSAGE_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The message that an answer is, whatever it says; none when it is no JSON object.
+/// Returns the message in a response, whatever it contains; `None` when it is not a JSON object.
 pub(crate) fn message_of(response: &RawResponse) -> Option<McpMessage> {
     serde_json::from_slice(without_mark(&response.body)).ok()
 }
 
-/// The value of the answer to a call.
+/// Returns the value of the response to a call.
 pub(crate) fn read_mcp(response: &RawResponse) -> Result<Value, ResponseError> {
     let Some(message) = message_of(response) else {
         if !response.is_success() {
@@ -51,12 +51,12 @@ fn excerpt(response: &RawResponse) -> String {
     excerpt_start(&response.body, EXCERPT_CHARS)
 }
 
-/// The value that a message gives as the answer to the call.
+/// Returns the value of a message that responds to the call.
 pub(crate) fn read_message(message: &McpMessage) -> Result<Value, ResponseError> {
     read_result(message, CALL_ID).and_then(read_tool_result)
 }
 
-/// The result of the request with this id.
+/// Returns the result of the request with this id.
 pub(super) fn read_result(message: &McpMessage, id: u64) -> Result<&McpMessage, ResponseError> {
     let not_mcp = |reason| Err(ResponseError::NotMcp { reason, excerpt: String::new() });
     if message.get("jsonrpc") != Some(&json!("2.0")) {
@@ -92,7 +92,7 @@ fn read_tool_result(result: &McpMessage) -> Result<Value, ResponseError> {
         }
         None | Some(Some("complete")) => {}
         Some(Some("input_required")) => return unfinished(&describe_wanted_input(result)),
-        Some(Some("task")) => return unfinished("gives a task to wait for"),
+        Some(Some("task")) => return unfinished("returned a task to wait for"),
         Some(other) => {
             let other = to_single_line(other.unwrap_or("unknown"), EXCERPT_CHARS);
             return unfinished(&format!("returned a result of the type `{other}`"));
@@ -138,7 +138,7 @@ fn text_of(block: &Value) -> Option<&str> {
     block.get("text").and_then(Value::as_str).filter(|_| is_text)
 }
 
-/// A lone number or word is not taken for JSON.
+/// Reads a JSON array or object. Any other text, such as a single number or word, stays a text.
 fn read_text(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value @ (Value::Array(_) | Value::Object(_))) => value,

@@ -14,15 +14,15 @@ use crate::request::response::{ResponseError, status_error};
 use crate::request::{PreparedRequest, RawResponse};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-/// The longest id of a session, in bytes.
+/// The maximum length of a session id, in bytes.
 const MAX_SESSION_ID: usize = 1_024;
 /// The id of the request that opens a session.
 const OPENING_ID: u64 = 0;
-/// Revisions with sessions, the newest first. The first one is asked for.
+/// The revisions with sessions, the newest first. A request asks for the first one.
 const REVISIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-/// Errors that only servers of 2026-07-28 and later give: the request was understood.
+/// Error codes that only servers of 2026-07-28 and later send: the server understood the request.
 const UNDERSTOOD: [i64; 2] = [-32_020, -32_021];
-/// The revision is not spoken; `data.supported` says which are.
+/// The server does not support the revision; `data.supported` lists those that it supports.
 const UNSUPPORTED_VERSION: i64 = -32_022;
 const METHOD_NOT_FOUND: i64 = -32_601;
 
@@ -31,12 +31,12 @@ const METHOD_NOT_FOUND: i64 = -32_601;
 pub(crate) struct McpSession {
     /// The id by which the server recognizes the session, if it uses one.
     id: Option<HeaderValue>,
-    /// The revision that is spoken.
+    /// The revision of the session.
     revision: &'static str,
 }
 
 impl McpSession {
-    /// The revision that is spoken.
+    /// The revision of the session.
     pub(crate) fn revision(&self) -> &'static str {
         self.revision
     }
@@ -48,7 +48,7 @@ impl PreparedRequest {
         self.session_body.is_some()
     }
 
-    /// The request that opens a session for this one.
+    /// Creates the request that opens a session for this one.
     pub(crate) fn session_request(&self) -> Option<Self> {
         let params = json!({
             "protocolVersion": REVISIONS[0],
@@ -60,14 +60,14 @@ impl PreparedRequest {
         Some(Self { body: Some(body), ..self.with_session(None) })
     }
 
-    /// The notification that the session is open, before which a server takes no call.
+    /// Creates the notification that the session is open. A server accepts calls only after it.
     pub(crate) fn session_notification(&self, session: &McpSession) -> Option<Self> {
         self.session_body.as_ref()?;
         let body = write(&message("notifications/initialized", json!({}), None)).ok()?;
         Some(Self { body: Some(body), ..self.with_session(Some(session)) })
     }
 
-    /// The same request inside a session.
+    /// Creates the same request inside a session.
     pub(crate) fn in_session(&self, session: &McpSession) -> Option<Self> {
         let body = self.session_body.clone()?;
         Some(Self { body: Some(body), ..self.with_session(Some(session)) })
@@ -79,7 +79,7 @@ impl PreparedRequest {
         Some(Self { method: Method::DELETE, body: None, ..self.with_session(Some(session)) })
     }
 
-    /// A request to the same server by the same client, with the headers of a session.
+    /// Creates a request to the same server by the same client, with the headers of a session.
     fn with_session(&self, session: Option<&McpSession>) -> Self {
         let own = |name: &HeaderName| name.as_str().starts_with("mcp-");
         let kept = self.headers.iter().filter(|(name, _)| !own(name));
@@ -113,7 +113,7 @@ pub(crate) fn wants_session(response: &RawResponse) -> bool {
     matches!(response.status, 400 | 404 | 405 | 406 | 415 | 422) && !is_understood
 }
 
-/// The session that the answer to an opening gives.
+/// Reads the session in the response to an opening request.
 pub(crate) fn read_session(response: &RawResponse) -> Result<McpSession, ResponseError> {
     let not_mcp = |reason| ResponseError::NotMcp { reason, excerpt: String::new() };
     if !response.is_success() {

@@ -120,19 +120,22 @@ fn a_call_is_repeated_only_when_the_document_says_that_it_may() {
 fn arguments_that_the_tool_does_not_take_are_not_sent() {
     let error = |given| prepare_task(task(), &given).unwrap_err().to_string();
     let missing = error(inputs([]));
-    assert_eq!(missing, "the input `arguments.city` is required and has no value");
+    assert_eq!(missing, "the required input `arguments.city` has no value");
     let unknown = error(inputs([("arguments.city", json!("a")), ("arguments.town", json!("a"))]));
-    assert_eq!(unknown, "the task takes no input `arguments.town`");
+    assert_eq!(unknown, "the task has no input `arguments.town`");
     let elsewhere = error(inputs([("variables.city", json!("a"))]));
-    assert_eq!(elsewhere, "the task takes no input `variables.city`");
+    assert_eq!(elsewhere, "the task has no input `variables.city`");
     let wrong = error(inputs([("arguments.city", json!("a")), ("arguments.days", json!(10))]));
-    assert!(wrong.starts_with("the value of `arguments.days` does not fit its schema"), "{wrong}");
+    assert!(
+        wrong.starts_with("the value of `arguments.days` does not match its schema"),
+        "{wrong}"
+    );
     let mut together = task();
     together.input_schema["maxProperties"] = json!(1);
     let given = inputs([("arguments.city", json!("a")), ("arguments.days", json!(1))]);
     let error = prepare_task(together, &given).unwrap_err().to_string();
     assert!(
-        error.starts_with("the arguments do not fit their schema: it has more than 1"),
+        error.starts_with("the arguments do not match their schema: it has more than 1"),
         "{error}"
     );
 }
@@ -223,10 +226,10 @@ fn a_session_that_cannot_be_kept_is_refused() {
     let long = [b'a'; 1_025];
     for ids in [&[&b""[..]][..], &[b"a b"], &[b"\xc3\xa9"], &[b"a\tb"], &[&long], &[b"a", b"b"]] {
         let error = with_id(ids).unwrap_err().to_string();
-        assert!(error.contains("the id of its session"), "{error}");
+        assert!(error.contains("the session id has characters"), "{error}");
     }
     let told = |status, body: &Value| read_session(&json_response(status, body)).unwrap_err();
-    assert!(told(200, &agreed("2027-01-01")).to_string().contains("a revision of MCP"));
+    assert!(told(200, &agreed("2027-01-01")).to_string().contains("unsupported revision of MCP"));
     assert!(told(503, &agreed("2025-11-25")).to_string().contains("status 503"));
     let mut other = agreed("2025-11-25");
     other["id"] = json!(1);
@@ -295,7 +298,7 @@ fn structured_content_is_what_a_tool_gives() {
 #[test]
 fn a_tool_that_failed_fails_the_step_with_its_own_words() {
     let said = json!({"isError": true, "content": [{"type": "text", "text": "no such\ncity"}]});
-    fails(&answer(said), ErrorKind::McpToolFailed, "the tool reports an error: no such city");
+    fails(&answer(said), ErrorKind::McpToolFailed, "the tool reported an error: no such city");
     fails(&answer(json!({"isError": true})), ErrorKind::McpToolFailed, "the message is empty");
     let long = json!({"isError": true, "content": [{"type": "text", "text": "a".repeat(9_000)}]});
     assert!(read(&answer(long)).unwrap_err().1.len() < 1_000);
@@ -308,7 +311,7 @@ fn a_refused_call_and_one_without_an_end_fail_the_step() {
         json_response(status, &json!({"jsonrpc": "2.0", "id": id, "error": error}))
     };
     for refused in [refused(200, json!(1)), refused(400, json!(null)), refused(404, json!(1))] {
-        fails(&refused, ErrorKind::McpError, "answered with the error -32602: Unknown tool: x");
+        fails(&refused, ErrorKind::McpError, "responded with the error -32602: Unknown tool: x");
     }
     let asks = json!({"login": {"method": "elicitation/create"}, "b": {}});
     let asks = json!({"resultType": "input_required", "inputRequests": asks});
@@ -318,12 +321,12 @@ fn a_refused_call_and_one_without_an_end_fail_the_step() {
     let task = json!({"task": {"taskId": "1", "status": "working"}});
     fails(&answer(task), ErrorKind::McpUnfinished, "returned a task to wait for");
     let other = json!({"resultType": "later\u{1b}[2J"});
-    fails(&answer(other), ErrorKind::McpUnfinished, "gives a result of the type `later");
+    fails(&answer(other), ErrorKind::McpUnfinished, "returned a result of the type `later");
     let samples = json!({"jsonrpc": "2.0", "id": 9, "method": "sampling/createMessage"});
     fails(
         &json_response(200, &samples),
         ErrorKind::McpUnfinished,
-        "asks for `sampling/createMessage`",
+        "sent the request `sampling/createMessage`",
     );
 }
 
@@ -350,7 +353,11 @@ fn what_is_no_answer_to_the_call_is_refused() {
         json!([{"jsonrpc": "2.0", "id": 1, "result": result}]),
         json!("hello"),
     ] {
-        fails(&json_response(200, &body), ErrorKind::NotJson, "the service did not answer as MCP");
+        fails(
+            &json_response(200, &body),
+            ErrorKind::NotJson,
+            "the response of the service is not valid MCP",
+        );
     }
     fails(&response(202, ""), ErrorKind::NotJson, "the response is empty");
     fails(&response(200, "[".repeat(10_000)), ErrorKind::NotJson, "nested too deep");

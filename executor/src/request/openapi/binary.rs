@@ -17,7 +17,7 @@ pub(super) struct BinaryContent {
     pub(super) headers: Vec<(String, String)>,
 }
 
-/// Padding may be missing, as it often is.
+/// A configuration that accepts missing padding, which is common.
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 
@@ -83,7 +83,7 @@ impl BinaryContent {
 const NOT_BASE64: Reason = "`base64` is not Base64";
 const NO_HEADERS: Reason = "`headers` must be an object of texts";
 
-/// Both alphabets of RFC 4648, with or without padding, on one line or on several.
+/// Decodes Base64 in both alphabets of RFC 4648, with or without padding, on one line or on several.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let text: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let standard = GeneralPurpose::new(&STANDARD, LENIENT);

@@ -10,10 +10,10 @@ use super::{form, multipart};
 use crate::request::PrepareError;
 use crate::request::parameter_style::plain_text;
 
-/// The media type and the bytes of a body.
+/// Returns the media type and the bytes of a body.
 ///
 /// # Errors
-/// When the value is not in the form that the media type asks for: see [`BodyFormat`].
+/// Fails when the value does not have the form that the media type requires: see [`BodyFormat`].
 pub(super) fn write(
     declared: &RequestBody,
     value: &Value,
@@ -40,12 +40,13 @@ pub(super) fn write(
     }
 }
 
-/// The error of a body that cannot be written.
+/// Creates the error of a body that cannot be written.
 pub(super) fn refused(reason: impl Into<Cow<'static, str>>) -> PrepareError {
     PrepareError::value(&InputLocation::Body, reason)
 }
 
-/// The error of one of its fields. Only names from the specification are shown: others are data.
+/// Creates the error of one of its fields. It shows only names from the specification: other names are
+/// data.
 pub(super) fn refused_field(declared: &RequestBody, name: &str, reason: &str) -> PrepareError {
     let known = declared.fields.contains_key(name);
     refused(if known { format!("field `{name}`: {reason}") } else { reason.to_owned() })
@@ -77,7 +78,9 @@ fn write_text(media_type: &MediaType, value: &Value) -> Result<(String, Vec<u8>)
         match media_type.parameter("charset").as_deref() {
             Some("utf-8" | "utf8") => {}
             Some(_) => {
-                return Err(refused("text with characters outside ASCII can only be sent as UTF-8"));
+                return Err(refused(
+                    "text with characters outside ASCII can only be sent as UTF-8",
+                ));
             }
             // XML and the like say it themselves.
             None if named.starts_with("text/") => named.push_str("; charset=utf-8"),

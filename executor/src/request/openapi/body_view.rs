@@ -9,10 +9,10 @@ use super::binary::{BinaryContent, is_binary};
 use crate::request::parameter_style::StyledValue;
 use crate::request::schema::WrittenForm;
 
-/// The most schemas that are looked at to find the type of one.
+/// The maximum number of schemas that are visited to find the type of one.
 const MAX_SCHEMAS_VISITED: usize = 100;
 
-/// A body that can be held to its schema.
+/// A body that can be checked against its schema.
 #[derive(Debug)]
 pub(in super::super) struct BodyView<'v> {
     body: &'v RequestBody,
@@ -91,7 +91,7 @@ fn is_sent_as_json(body: &RequestBody, field: &BodyField) -> bool {
     sent.is_some_and(MediaType::is_json)
 }
 
-/// The fields that are sent, as the service reads them.
+/// Returns the fields that are sent, as the service reads them.
 fn view_fields(body: &RequestBody, fields: &Map<String, Value>) -> Map<String, Value> {
     let by_default = BodyField::default();
     let seen = fields.iter().filter_map(|(name, value)| {
@@ -148,14 +148,14 @@ fn view_item(body: &RequestBody, field: &BodyField, value: &Value) -> Value {
     seen.unwrap_or_else(|| value.clone())
 }
 
-/// Binary content as text with a character for each byte: the length of a file is that of its bytes
-/// (OpenAPI 3.1.1, "Working with Binary Data").
+/// Converts binary content to text with a character for each byte: the length of a file is that of its
+/// bytes (OpenAPI 3.1.1, "Working with Binary Data").
 fn view_file(value: &Value) -> Option<Value> {
     let bytes = BinaryContent::read(value).ok()?.bytes;
     Some(Value::String(bytes.into_iter().map(char::from).collect()))
 }
 
-/// Text, where the schema is that of a text, a number or a boolean.
+/// Returns the text when the schema is that of a text, a number or a boolean.
 fn view_text<'v>(
     task: &OpenApiTask,
     body: &RequestBody,

@@ -50,7 +50,8 @@ fn write_field(
     })
 }
 
-/// The text of one value: as it is, or as JSON. Binary content stays Base64, as a form is text.
+/// Returns the text of one value: unchanged, or as JSON. Binary content stays Base64, because a form is
+/// text.
 fn text(value: &Value, field: &BodyField) -> Result<String, Reason> {
     match value {
         Value::Object(members) if field.kind != FieldType::Json && is_binary(members) => {

@@ -8,10 +8,10 @@ use super::body::refused_field;
 use crate::request::parameter_style::{self, EscapeMode, Reason, plain_text};
 use crate::request::{PrepareError, header_value};
 
-/// The most parts of a body.
+/// The maximum number of parts in a body.
 const MAX_PARTS: usize = 1000;
 
-/// One part.
+/// A part of a multipart body.
 #[derive(Debug, Default)]
 struct MultipartPart {
     name: String,
@@ -21,11 +21,11 @@ struct MultipartPart {
     bytes: Vec<u8>,
 }
 
-/// The media type with its boundary, and the body: a part for each field in the order that the task states, and for
-/// each item of an array. Null fields and items are left out.
+/// Returns the media type with its boundary, and the body: a part for each field in the order that the task
+/// states, and for each item of an array. Null fields and items are left out.
 ///
-/// The boundary is made of the digest of all parts: the same inputs give the same bytes, and no
-/// part can hold it, since it would have to hold a digest of itself.
+/// The boundary contains the digest of all parts, so that the same inputs result in the same bytes. It
+/// cannot occur in a part, because that part would have to contain a digest of itself.
 pub(super) fn write(
     declared: &RequestBody,
     fields: &Map<String, Value>,
@@ -53,8 +53,8 @@ pub(super) fn write(
     Ok((format!("{}; boundary={boundary}", without_boundary(&declared.media_type)), body))
 }
 
-/// The media type with all its parameters but the boundary: `multipart/related` has others
-/// (RFC 2387, section 3).
+/// Returns the media type with all its parameters except the boundary: `multipart/related` has others (RFC
+/// 2387, section 3).
 fn without_boundary(media_type: &MediaType) -> String {
     let mut named = media_type.essence();
     for parameter in media_type.as_str().split(';').skip(1) {
@@ -86,8 +86,8 @@ impl MultipartPart {
     }
 }
 
-/// A name inside quotes, as browsers write it: what would end it is percent-encoded. So is `\`,
-/// which some read as the beginning of a quoted pair.
+/// Encodes a name for the inside of quotes, as browsers write it: characters that would end it are
+/// percent-encoded. So is `\`, which some readers treat as the beginning of a quoted pair.
 fn quoted(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for c in name.chars() {
@@ -192,7 +192,8 @@ fn write_content(name: &str, value: &Value, field: &BodyField) -> Result<Multipa
     })
 }
 
-/// The headers that the field declares, with the values `given` or those that the schema leaves.
+/// Returns the headers that the field declares, with the values `given` or the only values that the schema
+/// allows.
 fn write_headers(
     field: &BodyField,
     given: &[(String, String)],

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::request::PrepareError;
 use crate::request::parameter_style::{self, EscapeMode, Reason, StyledValue};
 
-/// A parameter and the value that was given for it, null for none.
+/// A parameter and its given value; null when none was given.
 #[derive(Debug)]
 pub(super) struct ParameterValue<'a> {
     pub(super) parameter: &'a OperationParameter,
@@ -17,7 +17,7 @@ pub(super) struct ParameterValue<'a> {
 const NO_TEXT: Reason = "it is sent as text, so it must be a text, a number or a boolean";
 
 impl ParameterValue<'_> {
-    /// The value cannot be sent, for this reason.
+    /// Creates the error for a value that cannot be sent for this reason.
     pub(super) fn to_error(&self, reason: Reason) -> PrepareError {
         PrepareError::value(&self.parameter.input_location(), reason)
     }
@@ -32,7 +32,7 @@ impl ParameterValue<'_> {
         }
     }
 
-    /// The text that fills the place in the path, encoded.
+    /// Returns the encoded text for the location in the path.
     pub(super) fn path_text(&self) -> Result<String, Reason> {
         if let Some(text) = self.content_text()? {
             return Ok(parameter_style::encode(&text));
@@ -41,7 +41,7 @@ impl ParameterValue<'_> {
         parameter_style::write_path(&self.parameter.name, shape, self.parameter.style)
     }
 
-    /// Encoded pairs for the query.
+    /// Returns the encoded pairs for the query.
     pub(super) fn query_pairs(&self) -> Result<Vec<(String, String)>, Reason> {
         let name = &self.parameter.name;
         if let Some(text) = self.content_text()? {
@@ -56,7 +56,7 @@ impl ParameterValue<'_> {
         Ok(pairs)
     }
 
-    /// The text of a header. It may hold what no header does.
+    /// Returns the text of a header. It may contain characters that a header does not allow.
     pub(super) fn header_text(&self) -> Result<String, Reason> {
         if let Some(media_type) = &self.parameter.content {
             let text = content_text(media_type, self.value)?;
@@ -66,7 +66,8 @@ impl ParameterValue<'_> {
         Ok(parameter_style::write_header(shape, self.parameter.style.explode))
     }
 
-    /// Pairs for the `Cookie` header: encoded, but for text that a media type leaves as it is.
+    /// Returns the pairs for the `Cookie` header. They are encoded, except for text whose media type keeps
+    /// it unchanged.
     pub(super) fn cookie_pairs(&self) -> Result<Vec<(String, String)>, Reason> {
         let name = &self.parameter.name;
         let Some(media_type) = &self.parameter.content else {
@@ -92,7 +93,7 @@ impl ParameterValue<'_> {
     }
 }
 
-/// The value in its media type: JSON, or text.
+/// Returns the value in its media type: JSON, or text.
 fn content_text(media_type: &MediaType, value: &Value) -> Result<String, Reason> {
     match value {
         _ if media_type.is_json() => Ok(value.to_string()),
@@ -101,12 +102,12 @@ fn content_text(media_type: &MediaType, value: &Value) -> Result<String, Reason>
     }
 }
 
-/// RFC 6265, section 4.1.1.
+/// Returns true for a `cookie-octet` (RFC 6265, section 4.1.1).
 fn is_cookie_octet(byte: u8) -> bool {
     matches!(byte, 0x21 | 0x23..=0x2b | 0x2d..=0x3a | 0x3c..=0x5b | 0x5d..=0x7e)
 }
 
-/// The same JSON in ASCII, which is all that a header holds.
+/// Returns the same JSON in ASCII, because a header contains only ASCII.
 fn ascii_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {

@@ -160,14 +160,14 @@ fn check_refused(task: &Task, given: &IndexMap<InputLocation, Value>, expected: 
 fn what_is_missing_or_unknown_is_named() {
     let places = ["pathParameters.city", "queryParameters.units", "body"];
     let task = openapi(HttpMethod::Post, SERVER, "/a/{city}", &places);
-    let missing = "the input `pathParameters.city` is required and has no value";
+    let missing = "the required input `pathParameters.city` has no value";
     check_refused(&task, &inputs([("body", json!(1))]), missing);
     let null = inputs([("body", json!(1)), ("pathParameters.city", json!(null))]);
     check_refused(&task, &null, missing);
-    let missing = "the input `body` is required and has no value";
+    let missing = "the required input `body` has no value";
     check_refused(&task, &inputs([("pathParameters.city", json!("x"))]), missing);
     for unknown in ["queryParameters.city", "variables.city", "pathParameters.City"] {
-        let expected = format!("the task takes no input `{unknown}`");
+        let expected = format!("the task has no input `{unknown}`");
         check_refused(&task, &inputs([(unknown, json!("x"))]), &expected);
     }
     let nested = inputs([("pathParameters.city", json!([[1]])), ("body", json!(1))]);

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// The most work that one value may take, in schemas applied.
+/// The maximum work for one value, as the number of applied schemas.
 const MAX_WORK: u64 = 5_000_000;
-/// The most schemas that are applied within one another.
+/// The maximum nesting depth of applied schemas.
 pub(super) const MAX_DEPTH: usize = 512;
 
-/// A compiled schema, as far as its cost is concerned.
+/// The data of a compiled schema that determines its cost.
 #[derive(Debug)]
 pub(super) struct CheckCost {
     schema: Value,
@@ -55,7 +55,7 @@ impl CheckCost {
         Self { schema, bounds }
     }
 
-    /// The most schemas that are applied within one another, whatever the value.
+    /// Returns the maximum nesting depth of applied schemas, for any value.
     pub(super) fn depth(&self) -> usize {
         self.bounds.map_or(MAX_DEPTH, |bounds| bounds.depth.min(MAX_DEPTH))
     }
@@ -73,7 +73,7 @@ impl CheckCost {
 
 struct CostSum<'s> {
     root: &'s Value,
-    /// The work of a `$ref` on a value, by their addresses; none while it is added up.
+    /// The work of a `$ref` on a value, by their addresses; `None` while it is calculated.
     known: BTreeMap<(usize, usize), Option<u64>>,
 }
 
@@ -82,7 +82,8 @@ fn address(value: &Value) -> usize {
 }
 
 impl<'s> CostSum<'s> {
-    /// The work of `schema` on `value`; none when it is too much, has no end, or goes too deep.
+    /// Returns the work of `schema` on `value`; `None` when it is too much, does not end, or is nested too
+    /// deeply.
     fn add(&mut self, schema: &'s Value, value: &Value, depth: usize) -> Option<u64> {
         let Value::Object(members) = schema else { return Some(1) };
         if depth > MAX_DEPTH {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{MAX_VIOLATIONS, SchemaCheck, SchemaViolation};
 
-/// The most readings of a value that are tried.
+/// The maximum number of interpretations of a value that are tried.
 const MAX_COERCIONS: usize = 32;
 /// The greatest depth of nested alternatives that are examined.
 const MAX_NESTED: usize = 4;
@@ -92,8 +92,8 @@ fn with_changes(value: &Value, changes: &CoercedValues) -> Value {
     reading
 }
 
-/// The errors that lead to further readings: those of the value itself, together with those of one
-/// alternative of each kind.
+/// Returns the groups of errors that lead to further interpretations: the errors of the value itself,
+/// together with those of one alternative of each kind.
 fn alternatives<'e>(
     errors: &'e [ValidationError<'_>],
     depth: usize,
@@ -118,7 +118,7 @@ fn alternatives<'e>(
     all
 }
 
-/// The type that an error asks for.
+/// Returns the type that an error requires.
 fn wanted_type<'e>(error: &'e ValidationError<'_>) -> Option<&'e TypeKind> {
     match error.kind() {
         ValidationErrorKind::Type { kind } => Some(kind),
@@ -126,7 +126,7 @@ fn wanted_type<'e>(error: &'e ValidationError<'_>) -> Option<&'e TypeKind> {
     }
 }
 
-/// Another reading of what stands at a place, if it has one.
+/// Returns another interpretation of the value at a location, if it has one.
 fn coerce_value(
     reading: &Value,
     at: &str,
@@ -233,7 +233,7 @@ mod tests {
         let violations = |value: Value| violations(&schema, &value, WrittenForm::Text);
         assert_eq!(
             violations(json!({"n": "5"})),
-            [r#"it has no member "name" (schema: required)"#]
+            [r#"it lacks the member "name" (schema: required)"#]
         );
         let large = "`.n` is more than 9 (schema: properties/n/maximum)";
         assert_eq!(violations(json!({"n": "10", "name": "x"})), [large]);

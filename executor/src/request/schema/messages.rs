@@ -15,14 +15,14 @@ const MAX_STATED: usize = 200;
 /// The greatest depth of nested alternatives that are examined.
 const MAX_NESTED: usize = 4;
 
-/// One thing that does not fit.
+/// One violation of a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SchemaViolation {
     /// The location in the value: `.items[3].name`, empty for the whole.
     at: String,
     /// The problem with the value at this location.
     reason: String,
-    /// The place of the rule: `#/components/schemas/Pet/properties/age/maximum`.
+    /// The location of the rule: `#/components/schemas/Pet/properties/age/maximum`.
     rule: String,
 }
 
@@ -137,17 +137,19 @@ fn describe_error(kind: &ValidationErrorKind) -> String {
     }
 }
 
-/// No description leaves no values at all: that is how `readOnly` is written.
+/// Returns true when the list allows no value. Descriptions do not contain such a list: it is the
+/// translation of `readOnly`.
 fn is_empty(options: &Value) -> bool {
     options.as_array().is_some_and(Vec::is_empty)
 }
 
-/// A value that the schema states.
+/// Returns a value that the schema states, as a message shows it.
 fn quote_value(value: &Value) -> String {
     to_single_line(&value.to_string(), MAX_STATED)
 }
 
-/// A name of a value's member, whole or not at all: part of a secret could not be found and masked.
+/// Returns the complete name of a member, or a placeholder: a part of a secret could not be found and
+/// masked.
 fn shown_name(name: &str) -> &str {
     let is_plain = name.chars().all(|c| c == ' ' || c.is_alphanumeric() || c.is_ascii_graphic());
     if is_plain && name.chars().count() <= MAX_NAME { name } else { "…" }
@@ -162,7 +164,7 @@ fn list_names(names: &[String]) -> String {
     }
 }
 
-/// `.items[3].name` for `/items/3/name`.
+/// Converts a pointer: `/items/3/name` becomes `.items[3].name`.
 fn dotted_path(pointer: &str) -> String {
     let mut place = String::new();
     for token in pointer.split('/').skip(1) {
@@ -177,7 +179,7 @@ fn dotted_path(pointer: &str) -> String {
     place
 }
 
-/// The place of a rule in the task.
+/// Returns the location of a rule in the task.
 fn rule_location(path: &str, origins: &[String]) -> String {
     let (origin, rest) = match path.strip_prefix("/$defs/") {
         Some(rest) => {

@@ -21,28 +21,28 @@ use super::ValueDirection;
 use keyword::{bound, count, dependents, exclusive, no_value_schema, required, types, values};
 use unchecked_keywords::MAX_PATTERNS_BYTES;
 
-/// The most schemas of one translation; beyond it nothing more is asked for.
+/// The maximum number of schemas in one translation; schemas beyond it are not checked.
 const MAX_SCHEMAS: usize = 20_000;
 /// The greatest nesting depth of schemas, not following `$ref`s.
 const MAX_DEPTH: usize = 100;
 /// The most schemas that are examined to find properties that are not sent, and parts that are not checked.
 const MAX_SCHEMAS_VISITED: usize = 100_000;
-/// The formats that leave no doubt. All others are the service's to judge.
+/// The formats with a clear definition. The service checks all others.
 const FORMATS: [&str; 5] = ["date", "date-time", "ipv4", "ipv6", "uuid"];
 
 /// A schema that is ready to be compiled.
 #[derive(Debug)]
 pub(super) struct TranslatedSchema {
-    /// The whole, with `$defs`.
+    /// The complete schema, with `$defs`.
     pub(super) schema: Value,
     /// The location of each of `$defs` in the task: `#/components/schemas/Pet`.
     pub(super) origins: Vec<String>,
 }
 
-/// Names of properties that are not missed, as they do not travel in this direction.
+/// The names of properties that may be missing, because they are not sent in this direction.
 type UnsentNames = BTreeSet<String>;
 
-/// Writes `schema` as 2020-12.
+/// Translates `schema` to 2020-12.
 pub(super) fn translate(
     schemas: SchemaResolver<'_>,
     schema: &Value,
@@ -68,7 +68,7 @@ struct SchemaTranslator<'t> {
     numbers: BTreeMap<(&'t str, UnsentNames), usize>,
     waiting: Vec<(&'t Value, UnsentNames)>,
     origins: Vec<String>,
-    /// The memory that each pattern takes; none for what cannot be read.
+    /// The memory for each pattern; `None` for a pattern that cannot be read.
     patterns: BTreeMap<&'t str, Option<usize>>,
     pattern_bytes: usize,
 }
@@ -90,7 +90,7 @@ impl<'t> SchemaTranslator<'t> {
         }
     }
 
-    /// The translation, and whether something was left out.
+    /// Returns the translation, and true when something was left out.
     fn run(mut self, schema: &'t Value) -> (TranslatedSchema, bool) {
         let root = self.schema(schema, &UnsentNames::new(), 0);
         let mut definitions = Map::new();
@@ -109,7 +109,7 @@ impl<'t> SchemaTranslator<'t> {
         (TranslatedSchema { schema, origins: self.origins }, self.has_gaps || was_closed)
     }
 
-    /// Something was left out.
+    /// Records a gap, and returns a schema that accepts every value.
     fn omit(&mut self) -> Value {
         self.has_gaps = true;
         Value::Bool(true)
@@ -158,7 +158,7 @@ impl<'t> SchemaTranslator<'t> {
         json!({ "$ref": format!("#/$defs/{number}") })
     }
 
-    /// The keywords, with null allowed where 3.0 says `nullable`.
+    /// Translates the keywords, and allows null if OpenAPI 3.0 states `nullable`.
     fn nullable(
         &mut self,
         members: &'t Map<String, Value>,
@@ -330,7 +330,7 @@ impl<'t> SchemaTranslator<'t> {
         Some(Value::Object(written))
     }
 
-    /// Patterns that need backtracking, or too much memory, say nothing.
+    /// Returns a pattern; `None` when it needs backtracking or too much memory.
     fn pattern(&mut self, value: &'t Value) -> Option<Value> {
         let kept = value.as_str().is_some_and(|pattern| self.is_usable_pattern(pattern));
         if !kept {

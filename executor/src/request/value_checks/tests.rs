@@ -44,12 +44,12 @@ fn what_the_service_would_refuse_is_not_sent() {
     assert_eq!(limit(json!("100")), "sent");
     assert_eq!(
         limit(json!(101)),
-        "the value of `queryParameters.limit` does not fit its schema: \
+        "the value of `queryParameters.limit` does not match its schema: \
          it is more than 100 (schema: maximum)"
     );
     let kinds =
         refused(&contract, [("queryParameters.kinds", json!(["dog", "cow"])), note.clone()]);
-    assert!(kinds.contains(r#"`[1]` is none of ["dog","cat"] (schema: items/enum)"#), "{kinds}");
+    assert!(kinds.contains(r#"`[1]` is not one of ["dog","cat"] (schema: items/enum)"#), "{kinds}");
     let mode = refused(&contract, [("headerParameters.x-mode", json!("A1")), note.clone()]);
     assert!(mode.contains("does not match the pattern ^[a-z]+$"), "{mode}");
     let body = refused(&contract, [("body", json!({"note": 7}))]);
@@ -81,7 +81,8 @@ fn taking(media_type: &str, schema: Value, fields: &[(&str, BodyField)]) -> Task
 #[track_caller]
 fn check_body(contract: &TaskContract, value: Value, expected: &str) {
     let told = refused(contract, [("body", value)]);
-    let told = told.strip_prefix("the value of `body` does not fit its schema: ").unwrap_or(&told);
+    let told =
+        told.strip_prefix("the value of `body` does not match its schema: ").unwrap_or(&told);
     assert_eq!(told, expected);
 }
 
@@ -125,16 +126,16 @@ fn fields_are_held_to_their_schemas() {
         check(json!({"title": "a", "count": "0"}), expected);
         // Nothing is sent for null and for an empty list.
         for nothing in [json!(null), json!([]), json!([null])] {
-            let expected = r#"it has no member "title" (schema: required)"#;
+            let expected = r#"it lacks the member "title" (schema: required)"#;
             check(json!({"title": nothing}), expected);
         }
         check(json!({"title": "a", "tags": ["a", null, "b"]}), "sent");
         let expected = "`.tags` has more than 2 items (schema: properties/tags/maxItems)";
         check(json!({"title": "a", "tags": ["a", "b", "1"]}), expected);
         let expected =
-            r#"`.tags[0]` is none of ["a","b","1"] (schema: properties/tags/items/enum)"#;
+            r#"`.tags[0]` is not one of ["a","b","1"] (schema: properties/tags/items/enum)"#;
         check(json!({"title": "a", "tags": ["c"]}), expected);
-        let expected = "it has members that are not known: `x` (schema: additionalProperties)";
+        let expected = "it has unknown members: `x` (schema: additionalProperties)";
         check(json!({"title": "a", "x": 1}), expected);
         let expected =
             "`.id` must not be sent: only the service sets it (schema: properties/id/readOnly)";
@@ -173,7 +174,7 @@ fn fields_are_read_as_their_encoding_writes_them() {
         let expected =
             "`.deep.n` is not of the type integer (schema: properties/deep/properties/n/type)";
         check(json!({"deep": {"n": "x"}}), expected);
-        let expected = r#"`.deep` has no member "n" (schema: properties/deep/required)"#;
+        let expected = r#"`.deep` lacks the member "n" (schema: properties/deep/required)"#;
         check(json!({"deep": {"n": null, "o": 1}}), expected);
     }
 }
@@ -206,10 +207,10 @@ fn files_are_held_to_what_is_said_of_them() {
     check(json!({"scan": "éé"}), expected);
     let expected = "`.icon` is longer than 8 characters (schema: properties/icon/maxLength)";
     check(json!({"scan": "a", "icon": "aGkhaGkha"}), expected);
-    let expected = "`.pages` has less than 2 items (schema: properties/pages/minItems)";
+    let expected = "`.pages` has fewer than 2 items (schema: properties/pages/minItems)";
     check(json!({"scan": "a", "pages": [png]}), expected);
     check(json!({"scan": "a", "pages": [png, null]}), expected);
-    let expected = r#"it has no member "scan" (schema: required)"#;
+    let expected = r#"it lacks the member "scan" (schema: required)"#;
     check(json!({"any": png}), expected);
     // A file is no number.
     let expected = "`.note` is not of the type integer (schema: properties/note/type)";
@@ -318,7 +319,7 @@ fn variables_are_held_to_their_types() {
     assert_eq!(refused(&contract, [("variables.n", json!(5))]), "sent");
     let told = refused(&contract, [("variables.n", json!(6))]);
     assert!(
-        told.ends_with("does not fit its schema: it is more than 5 (schema: #/N/maximum)"),
+        told.ends_with("does not match its schema: it is more than 5 (schema: #/N/maximum)"),
         "{told}"
     );
 }
@@ -387,7 +388,7 @@ fn an_answer_without_a_body_by_its_method_is_no_misfit() {
 fn answers_are_held_to_what_is_declared() {
     let json = "application/json; charset=utf-8";
     check_answer(200, json, r#"{"id": 1}"#, &[]);
-    check_answer(200, json, "{}", &[r#"it has no member "id" (schema: required)"#]);
+    check_answer(200, json, "{}", &[r#"it lacks the member "id" (schema: required)"#]);
     check_answer(201, json, "[]", &[]);
     check_answer(201, json, "{}", &["it is not of the type array (schema: type)"]);
     check_answer(202, "text/csv", "a,b", &[]);

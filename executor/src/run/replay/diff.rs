@@ -18,24 +18,24 @@ const MAX_DIFFERENCES: usize = 200;
 
 /// One side of the comparison: the recording, or the replay.
 pub(super) struct ReplaySide {
-    /// Steps in the order of their beginning.
+    /// The steps in the order of their start.
     order: Vec<String>,
     steps: RunProgress,
     questions: BTreeMap<String, ExchangeRequest>,
     status: RunStatus,
     output: Option<Value>,
-    /// The code of the error that the run ended with.
+    /// The code of the error that ended the run.
     error: Option<String>,
 }
 
 /// The end of a step.
 #[derive(Debug, PartialEq)]
 enum StepEnd<'s> {
-    /// It was not run, or not to its end, because of something else.
+    /// The step was not run, or not to its end, for a reason outside the step.
     NotRun,
-    /// It set these.
+    /// The step finished with these outputs.
     Finished(&'s Map<String, Value>),
-    /// It failed with this code.
+    /// The step failed with this code and message.
     Failed(&'s str, &'s str),
 }
 
@@ -67,7 +67,7 @@ impl ReplaySide {
         Self { order, steps: RunProgress::from_events(events), questions, status, output, error }
     }
 
-    /// The same with steps that counted as done.
+    /// Adds steps that counted as done.
     pub(super) fn with_finished(mut self, done: RunProgress) -> Self {
         self.steps.steps.extend(done.steps);
         self
@@ -87,8 +87,8 @@ impl ReplaySide {
     }
 }
 
-/// The differences between a recording and its replay. `refused` are the inputs that the version of
-/// the replay does not take.
+/// Returns the differences between a recording and its replay. `refused` contains the inputs that the
+/// version of the replay does not accept.
 pub(super) fn compare_runs(
     run: Uuid,
     recorded: CapabilityRef,
@@ -196,7 +196,7 @@ fn compare_members(
     }
 }
 
-/// Down to the smallest part that differs.
+/// Compares two values, down to the smallest part that differs.
 fn compare_values(at: &str, was: Option<&Value>, is: Option<&Value>, found: &mut DiffCollector) {
     match (was, is) {
         (was, is) if was == is => {}
@@ -213,7 +213,7 @@ fn compare_values(at: &str, was: Option<&Value>, is: Option<&Value>, found: &mut
     }
 }
 
-/// Differences as they are found.
+/// A collector of differences.
 struct DiffCollector {
     list: Vec<ValueDiff>,
     /// The number of differences that may still be reported.

@@ -60,26 +60,26 @@ fn nothing_differs_from_itself() {
 fn contents_are_told_by_what_tells_them_apart() {
     check(
         |is| is.content.capability = pin("Top", "1.3.0"),
-        &["`Top` is version 1.3.0 now, and was 1.2.0"],
+        &["`Top` is now version 1.3.0, and was 1.2.0"],
     );
     let other = Digest::of_bytes(b"other");
     let was = pin("Top", "1.2.0").checksum;
     check(
         |is| is.content.capability.checksum = other,
-        &[&format!("`Top` 1.2.0 is {other} now, and was {was}")],
+        &[&format!("`Top` 1.2.0 now has the checksum {other}, and had {was}")],
     );
     check(
         |is| is.content.dependencies[0] = pin("Left", "1.1.0"),
-        &["`Left` is used as 1.1.0 now, and was as 1.0.0"],
+        &["the version of `Left` is now 1.1.0, and was 1.0.0"],
     );
     check(
         |is| is.content.dependencies.truncate(2),
-        &["`Right` is used as 1.0.0 now, and was as 1.0.0 and 2.0.0"],
+        &["the version of `Right` is now 1.0.0, and was 1.0.0 and 2.0.0"],
     );
     let was = pin("Left", "1.0.0").checksum;
     check(
         |is| is.content.dependencies[0].checksum = other,
-        &[&format!("`Left` is used as {other} now, and was as {was}")],
+        &[&format!("the version of `Left` is now {other}, and was {was}")],
     );
     check(
         |is| is.content.dependencies[0] = pin("New", "1.0.0"),
@@ -103,7 +103,7 @@ fn input_sources_are_reported_without_values() {
     check(|is| drop(set(is, "unit", json!("kelvin"))), &["input `unit` has another default"]);
     check(
         |is| is.recalled = BTreeMap::from([("city".to_owned(), StateScope::Session)]),
-        &["state `city` is taken from session state now, and was from persistent"],
+        &["state `city` now comes from session state, and came from persistent state"],
     );
     check(
         |is| {
@@ -117,7 +117,7 @@ fn input_sources_are_reported_without_values() {
             set(is, "more", json!(1));
             is.recalled.insert("more".to_owned(), StateScope::Session);
         },
-        &["state `more` is remembered now, and is used"],
+        &["state `more` is now remembered and used"],
     );
 }
 
@@ -128,18 +128,21 @@ fn hosts_credentials_and_guardian_are_told_one_by_one() {
     };
     check(
         |is| host(is, "a.example", Some("http://x/")),
-        &["connections for a.example go to http://x/ now, and went to the host itself"],
+        &["connections for a.example now go to http://x/, and went to the host itself"],
     );
     check(
         |is| host(is, "b.example", None),
-        &["connections for b.example go to the host itself now, and went to http://127.0.0.1:1/"],
+        &["connections for b.example now go to the host itself, and went to http://127.0.0.1:1/"],
     );
     check(
         |is| {
             is.hosts.remove("a.example");
             host(is, "c.example", None);
         },
-        &["nothing is sent to a.example any more", "requests go to c.example now"],
+        &[
+            "the run sends no requests to a.example any more",
+            "the run now sends requests to c.example",
+        ],
     );
     let replaced = "credential `key` for api.example was replaced";
     check(|is| is.credentials[0].set_at = None, &[replaced]);
@@ -153,7 +156,7 @@ fn hosts_credentials_and_guardian_are_told_one_by_one() {
             let used = UsedCredential { scheme: "x\nnew".to_owned(), ..is.credentials[0].clone() };
             is.credentials.push(used);
         },
-        &["credential `x new` for api.example is sent now"],
+        &["credential `x new` for api.example is now sent"],
     );
     check(
         |is| {
@@ -161,13 +164,13 @@ fn hosts_credentials_and_guardian_are_told_one_by_one() {
             is.policies.clear();
         },
         &[
-            "the guardian is off now, and was company, then builtin",
-            "the policy of guardian builtin is not told now, and was sha256:aa",
+            "the guardian is now off, and was company, then builtin",
+            "the policy of guardian builtin is now unknown, and was sha256:aa",
         ],
     );
     check(
         |is| is.guarding.reverse(),
-        &["the guardian is builtin, then company now, and was company, then builtin"],
+        &["the guardian is now builtin, then company, and was company, then builtin"],
     );
     let hook = "steps/toolCallResult";
     check(
@@ -177,9 +180,9 @@ fn hosts_credentials_and_guardian_are_told_one_by_one() {
             is.policies.insert("company".to_owned(), "b".to_owned());
         },
         &[
-            "the guardian company answers at another address now",
-            "the fail mode of guardian builtin is closed, open for steps/toolCallResult now, and was closed",
-            "the policy of guardian company is b now, and was not told",
+            "the guardian company now has another address",
+            "the fail mode of guardian builtin is now closed, open for steps/toolCallResult, and was closed",
+            "the policy of guardian company is now b, and was unknown",
         ],
     );
     check(|is| is.session = None, &["the session is different"]);

@@ -49,7 +49,7 @@ pub(super) struct EventBody {
 }
 
 impl OcsfEvent {
-    /// Something was done (API Activity, 6003).
+    /// Creates the event of an activity (API Activity, 6003).
     pub(super) fn activity(activity: OcsfActivity, what: ApiActivity, body: EventBody) -> Self {
         let (id, name) = match activity {
             OcsfActivity::Read => (2, "Read"),
@@ -118,7 +118,7 @@ pub(super) enum OcsfActivity {
     Read,
     Update,
     Delete,
-    /// Something else, by its name.
+    /// Another activity, by its name.
     Other(&'static str),
 }
 
@@ -136,11 +136,11 @@ pub(super) enum OcsfSeverity {
 pub(super) enum OcsfStatus {
     Success,
     Failure,
-    /// Neither, by its name.
+    /// Neither success nor failure; contains the name.
     Other(&'static str),
 }
 
-/// Numbers and names of category, class and activity, which belong together.
+/// The numbers and names of a category, class and activity that belong together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct OcsfClass {
     category_uid: u8,
@@ -189,7 +189,7 @@ pub(super) struct OcsfMetadata {
     pub(super) uid: Uuid,
     /// The run.
     pub(super) correlation_uid: Uuid,
-    /// Place in the run.
+    /// The number in the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sequence: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -243,11 +243,11 @@ pub(super) struct FindingInfo {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Analytic {
-    /// 1: a rule.
+    /// The number 1: a rule.
     pub(super) type_id: u8,
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
-    /// The guardian, which is known by its name alone.
+    /// The guardian, which has only a name.
     pub(super) uid: String,
     pub(super) name: String,
 }
@@ -261,7 +261,7 @@ pub(super) struct Evidence {
     pub(super) dst_endpoint: Option<DestinationEndpoint>,
 }
 
-/// The principal that the agent acts for, or the agent where it is not known, and the session.
+/// The principal that the agent acts for, or the agent when the principal is not known, and the session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct OcsfActor {
     pub(super) user: OcsfUser,
@@ -313,7 +313,7 @@ pub(super) struct ApiRequest {
 pub(super) struct ApiResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<u16>,
-    /// The code of what went wrong.
+    /// The code of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -356,7 +356,7 @@ pub(super) struct HttpRequest {
     pub(super) url: Option<HttpUrl>,
 }
 
-/// An address without its query, which has values.
+/// An address without its query, because the query contains values.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct HttpUrl {
     pub(super) scheme: String,
@@ -371,7 +371,7 @@ pub(super) struct HttpResponse {
     pub(super) code: u16,
 }
 
-/// The place in the trace that spans have.
+/// The trace and span of the event, as in the exported spans.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct OcsfTrace {
     pub(super) uid: String,
@@ -423,7 +423,7 @@ pub(super) struct AosDecision {
     pub(super) message: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) reason_code: Vec<String>,
-    /// The places that a `modify` changed.
+    /// The locations that a `modify` changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) changed: Vec<String>,
 }

@@ -18,7 +18,7 @@ use crate::gate::executor_agent;
 
 /// The data that all events of a run share.
 pub(super) struct EventBuilder<'e> {
-    /// The principal that the run belongs to, as far as it is known.
+    /// The principal that the run belongs to, if it is known.
     pub(super) principal: Option<&'e Principal>,
     pub(super) run: Uuid,
     pub(super) session: &'e str,
@@ -35,7 +35,7 @@ pub(super) struct EventSubject<'e> {
     pub(super) step: &'e str,
     pub(super) tool: Option<String>,
     pub(super) execution_id: Option<Uuid>,
-    /// Its span, with begin and end.
+    /// Its span, with start and end.
     pub(super) span: Option<(SpanId, Timestamp, Timestamp)>,
     pub(super) destination: Option<DestinationEndpoint>,
 }
@@ -114,7 +114,7 @@ impl EventBuilder<'_> {
         }
     }
 
-    /// The finding that a decision is, unless it is a plain yes.
+    /// Returns the finding for a decision; `None` for a plain approval.
     pub(super) fn finding(
         &self,
         moment: &EventTime,
@@ -222,7 +222,7 @@ impl EventBuilder<'_> {
     }
 }
 
-/// A decision in the words of AOS.
+/// Converts a decision to the terms of AOS.
 pub(super) fn to_aos_decision(decision: &DecisionRecord, method: &'static str) -> AosDecision {
     AosDecision {
         method,

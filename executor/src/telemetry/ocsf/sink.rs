@@ -10,7 +10,7 @@ use super::super::http_sink::HttpReceiver;
 use crate::config::{self, OtlpExport};
 use crate::error::{Error, ErrorKind};
 
-/// An event as JSON, without the end of its line.
+/// An event as JSON, without the line end.
 pub(crate) type JsonLine = Arc<str>;
 
 /// A file with one event on each line.
@@ -25,17 +25,17 @@ pub(crate) struct EventReceiver(HttpReceiver);
 struct RotatingFile {
     config: config::OcsfFile,
     file: File,
-    /// Bytes in it.
+    /// The number of bytes in it.
     size: u64,
     /// Set when its last line has no end, because something failed while it was written.
     is_torn: bool,
 }
 
 impl EventFile {
-    /// Opens the file of the configuration, or makes it.
+    /// Opens the configured file, or creates it.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] when it cannot be written, or another process writes it.
+    /// Returns [`ErrorKind::Configuration`] when it cannot be written, or when another process writes it.
     pub(crate) fn open_for_append(config: &config::OcsfFile) -> Result<Self, Error> {
         let lines = RotatingFile::open(config).map_err(|error| {
             let path = config.path.display();
@@ -63,10 +63,10 @@ impl ExportSink for EventFile {
 }
 
 impl EventReceiver {
-    /// The endpoint of the configuration. Nothing is sent yet.
+    /// Creates the endpoint from the configuration. Nothing is sent yet.
     ///
     /// # Errors
-    /// When its address or a header cannot be used, or no client can be made.
+    /// Fails when its address or a header cannot be used, or when a client cannot be created.
     pub(crate) fn new(export: &OtlpExport) -> Result<Self, Error> {
         HttpReceiver::new(export, "security events", "application/json").map(Self)
     }
@@ -91,8 +91,8 @@ impl RotatingFile {
         Ok(Self { config: config.clone(), file, size, is_torn })
     }
 
-    /// Writes a line, whole or not at all: half a line is ended before the next one begins, and no
-    /// reader takes it for an event.
+    /// Writes a line. After a write that failed halfway, the partial line is ended first, so that readers
+    /// do not mistake it for an event.
     fn write(&mut self, line: &str) -> io::Result<()> {
         let bytes = [if self.is_torn { "\n" } else { "" }, line, "\n"].concat();
         let length = bytes.len() as u64;
@@ -124,8 +124,7 @@ impl RotatingFile {
     }
 }
 
-/// Opens a file for appending, that its owner alone can read when it is new, and holds it against
-/// other processes.
+/// Opens a file for appending, and locks it against other processes. Only its owner can read a new file.
 fn open(path: &Path) -> io::Result<(File, u64)> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);

@@ -12,7 +12,7 @@ use crate::gate::executor_agent;
 /// The store of the values that are remembered for inputs.
 const MEMORY: &str = "a2s.state";
 
-/// The trace of something that was decided without a run.
+/// Returns the trace of a decision that was made outside a run.
 pub(crate) fn standalone_trace(decision: &StandaloneDecision<'_>) -> ExportedTrace {
     let context = RunTrace::from_caller(decision.id, decision.caller, true);
     let parent = context.parent;
@@ -29,7 +29,7 @@ pub(crate) fn standalone_trace(decision: &StandaloneDecision<'_>) -> ExportedTra
     ExportedTrace { context, spans: vec![span] }
 }
 
-/// The span of a decision about something that is no step.
+/// Returns the span of a decision about something that is not a step.
 pub(super) fn decision_span<'d>(
     context: &RunTrace,
     parent: Option<SpanId>,

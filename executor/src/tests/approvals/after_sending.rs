@@ -1,5 +1,5 @@
 //! Approvals for what comes after a request was sent: redirects, results and answers of MCP servers. Nothing
-//! is repeated, whatever happens between the question and the decision.
+//! is sent again, whatever happens between the question and the decision.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -30,7 +30,7 @@ const LIMITS: [(&str, &str); 3] = [
 /// Why it took a request and gave no answer.
 const UNANSWERED: [(&str, &str); 5] = [
     ("VIOLATIONS", "Its own answer, of an example or made up, does not fit the description"),
-    ("NO_COMPLEX_OBJECT_TEXT", "It writes objects as JSON only, and the answer is unknown"),
+    ("NO_COMPLEX_OBJECT_TEXT", "It writes objects as JSON only, and the answer is something else"),
     ("SCHEMA_TOO_COMPLEX", "It finds the schema of the answer too complex to make one up"),
     ("UNKNOWN", "It fails on its own while it makes up the answer"),
     ("NOT_FOUND", "The description has no answer that it would give"),

@@ -54,7 +54,7 @@ async fn a_credential_is_the_owners_until_it_is_granted() {
     let detail =
         "step `Wants.get`: runs of `bob` may not use the credential `my key` for api.example";
     assert_eq!(problem.detail, detail);
-    let hint = "The credential is stored, and this run may not use it. Whoever administers the executor can allow \
+    let hint = "The credential is stored, but this run may not use it. An administrator of the executor can allow \
                 it: `a2s secrets allow api.example 'my key' --subject bob`, or `--capability Wants`.";
     assert_eq!(problem.hint.as_deref(), Some(hint));
     // Only those who administer say who may use it.

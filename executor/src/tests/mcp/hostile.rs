@@ -18,7 +18,7 @@ use crate::tests::world::{World, assert_succeeded, events, run, serve, transcrip
 
 type Heard = Arc<Mutex<Vec<String>>>;
 
-/// A world with a server that answers with what `answer` makes of a message, and its current content heard:
+/// A world with a server that answers with what `answer` makes of a message, and what it has heard:
 /// the method of the message, or of HTTP, with session and token.
 async fn open(
     prepare: impl FnOnce(&mut World),
@@ -138,7 +138,7 @@ async fn what_a_server_asks_for_itself_is_refused() {
     )
     .await;
     for (tool, code, words) in [
-        ("sample", "A2S363", "asks for `sampling/createMessage` itself"),
+        ("sample", "A2S363", "sent the request `sampling/createMessage`"),
         ("elicit", "A2S363", "requires more input: `elicitation/create`"),
         ("task", "A2S363", "returned a task to wait for"),
         ("other", "A2S358", "it is the response to another request"),

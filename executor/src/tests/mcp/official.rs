@@ -43,7 +43,7 @@ async fn tools_of_every_revision_are_called() {
         let noted = call(world, app, path, "add_note", json!({"text": path})).await;
         assert!(gave(&noted).as_str().unwrap().ends_with(path), "{path}");
         let failed = call(world, app, path, "fail", json!({})).await;
-        let expected = "the tool reports an error: there is no weather today";
+        let expected = "the tool reported an error: there is no weather today";
         assert_eq!(failure(&failed), ("A2S361", expected), "{path}");
         let (code, words) = (failed_code(world, app, path, "nothing").await, path);
         assert!(["A2S361", "A2S362"].contains(&code.as_str()), "{words}: {code}");

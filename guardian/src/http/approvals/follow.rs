@@ -19,7 +19,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The interval at which a follower looks for expired approvals.
 const TICK: Duration = Duration::from_millis(500);
 
-/// One who follows.
+/// A follower of approvals.
 struct ApprovalFollower {
     app: App,
     followed: FeedSubscription,
@@ -53,7 +53,8 @@ pub(super) fn stream_approvals(
 }
 
 impl ApprovalFollower {
-    /// The next event. It ends for a follower that is too slow, which comes back with its last id.
+    /// Returns the next event. The stream ends for a follower that is too slow; it then reconnects with its
+    /// last id.
     async fn next(&mut self) -> Option<sse::Event> {
         loop {
             if let Some((number, approval)) = self.queue.pop_front() {
@@ -73,7 +74,8 @@ impl ApprovalFollower {
         }
     }
 
-    /// Time changes an approval without a record; each follower sees it for itself.
+    /// Sends an event for each approval that has expired. The log has no record of that, so each follower
+    /// detects it.
     fn note_expired(&mut self) {
         let now = self.app.now();
         let over = self.open.values().map(|approval| approval.at_time(now));

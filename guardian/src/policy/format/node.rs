@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-/// A place in a file, counted from 1.
+/// A position in a file, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FilePosition {
     pub(crate) line: u64,
@@ -14,13 +14,13 @@ pub(crate) struct FilePosition {
 }
 
 impl FilePosition {
-    /// The place at which a value stands.
+    /// Returns the position of a value.
     pub(crate) fn from_spanned<T>(spanned: &Spanned<T>) -> Self {
         Self { line: spanned.referenced.line(), column: spanned.referenced.column() }
     }
 }
 
-/// Something with its place.
+/// A value with its position.
 #[derive(Clone, Debug)]
 pub(super) struct PositionedValue<T> {
     pub(super) value: T,
@@ -33,17 +33,17 @@ impl<T> From<Spanned<T>> for PositionedValue<T> {
     }
 }
 
-/// A part of a file.
+/// A node of a YAML file.
 #[derive(Clone, Debug)]
 pub(super) enum YamlNode {
-    /// Neither a list nor names with values.
+    /// A value that is neither a list nor a mapping.
     Scalar(Value),
     List(Vec<PositionedValue<Self>>),
     Members(Vec<(PositionedValue<String>, PositionedValue<Self>)>),
 }
 
 impl YamlNode {
-    /// The same without places.
+    /// Returns the value without positions.
     pub(super) fn to_value(&self) -> Value {
         match self {
             Self::Scalar(value) => value.clone(),

@@ -25,7 +25,7 @@ const MAX_CHANGES: usize = 64;
 /// The default time that a person has to decide, and that their approval is valid afterwards.
 const DEFAULT_APPROVAL_TIME: SignedDuration = SignedDuration::from_hours(1);
 
-/// The rule, or `None` if a fault in it was noted.
+/// Returns the rule, or `None` if an error in it was recorded.
 pub(super) fn read_rule(
     node: &PositionedValue<YamlNode>,
     ids: &mut BTreeSet<String>,
@@ -145,7 +145,7 @@ pub(super) fn read_rule(
     (faults.0.len() == before).then_some(rule)
 }
 
-/// A method by its name, or by the part after `steps/` as it is or in snake case.
+/// Parses a method from its name, or from the part after `steps/`, unchanged or in snake case.
 pub(crate) fn parse_hook(name: &str) -> Result<Method, String> {
     let judged = || Method::ALL.iter().copied().filter(|method| *method != Method::Ping);
     let short = |method: Method| method.as_str().strip_prefix("steps/").unwrap_or_default();
@@ -220,7 +220,7 @@ fn read_limit(text: &LimitText) -> Result<RateLimit, String> {
     Ok(RateLimit { cost, most, per, within })
 }
 
-/// A time such as `90s`, `30m`, `24h` or `7d`.
+/// Parses a duration such as `90s`, `30m`, `24h` or `7d`.
 pub(crate) fn read_duration(text: &str) -> Result<SignedDuration, String> {
     let fault =
         || format!("{text:?} is not a duration from 1s to 31d, such as 90s, 30m, 24h or 7d");

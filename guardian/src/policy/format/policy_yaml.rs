@@ -13,7 +13,7 @@ pub(super) struct PolicyFileText<'n> {
     pub(super) rules: &'n [PositionedValue<YamlNode>],
 }
 
-/// The decision on what no rule is about.
+/// The decision when no rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum DefaultDecision {
     Allow,
@@ -30,7 +30,7 @@ pub(super) enum RuleDecision {
 
 pub(super) struct RuleText {
     pub(super) id: Option<PositionedValue<String>>,
-    /// The place of the rule.
+    /// The position of the rule.
     pub(super) place: FilePosition,
     pub(super) on: Option<PositionedValue<TextList>>,
     pub(super) tool: Option<PositionedValue<TextList>>,
@@ -96,27 +96,27 @@ pub(super) enum PatternKeyword {
 pub(super) struct TextList(Vec<PositionedValue<String>>);
 
 impl TextList {
-    /// Each text with its place.
+    /// Returns each text with its position.
     pub(super) fn texts(listed: &PositionedValue<Self>) -> Vec<(FilePosition, &str)> {
         listed.value.0.iter().map(|text| (text.place, text.value.as_str())).collect()
     }
 }
 
-/// Names with their values, as far as the names are known.
+/// The members of a mapping, with known names.
 struct YamlMembers<'n> {
     place: FilePosition,
     members: &'n [(PositionedValue<String>, PositionedValue<YamlNode>)],
 }
 
 impl<'n> YamlMembers<'n> {
-    /// The value of a name; null is none.
+    /// Returns the value of a name. A null value counts as absent.
     fn get(&self, name: &str) -> Option<&'n PositionedValue<YamlNode>> {
         let found = self.members.iter().find(|(known, _)| known.value == name);
         let node = found.map(|(_, node)| node)?;
         (!matches!(node.value, YamlNode::Scalar(Value::Null))).then_some(node)
     }
 
-    /// The same, or a fault where it is missing.
+    /// Returns the value of a name, or records an error if it is missing.
     fn require(
         &self,
         name: &str,
@@ -131,7 +131,7 @@ impl<'n> YamlMembers<'n> {
 }
 
 impl ErrorCollector {
-    /// A value that does not have the form that belongs at its place.
+    /// Records an error for a value of the wrong form.
     fn add_form_error(&mut self, place: FilePosition, message: String) {
         self.add(place, improve_message(&message).unwrap_or(message));
     }

@@ -14,10 +14,11 @@ use crate::catalog::Catalog;
 const PINS_YANKED: &str = "A2S065";
 
 impl Catalog {
-    /// Links every dependant as things are, and as they would be.
+    /// Computes the impact of a yank: links each dependent with the current versions, and as if the root
+    /// were yanked.
     ///
     /// # Errors
-    /// When the store does not answer, or a document that is fallen back to is damaged.
+    /// Fails when the store does not respond, or a document that a dependent falls back to is damaged.
     pub(super) async fn compute_impact(
         &self,
         root: &GraphVersion,
@@ -68,8 +69,8 @@ impl Catalog {
     }
 }
 
-/// The errors that were not there before. One that names the same place for the same reason is the
-/// same, whatever versions it lists.
+/// Returns the errors that were not there before. Two errors are the same when their code and path are
+/// equal, whatever versions they list.
 fn new_errors(before: Vec<Diagnostic>, after: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let mut known: Vec<_> = before.into_iter().filter(Diagnostic::is_error).collect();
     let mut is_new = |error: &Diagnostic| {

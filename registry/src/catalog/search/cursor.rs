@@ -15,17 +15,17 @@ use crate::store::CapabilityId;
 
 /// The most hits of a walk through all pages.
 pub(crate) const MAX_WALK_HITS: usize = 1000;
-/// The first byte of a cursor.
+/// The format version, which is the first byte of a cursor.
 const FORMAT: u8 = 1;
-/// Bytes of the digest that a cursor has.
+/// The number of bytes of the query's digest in a cursor.
 const DIGEST_BYTES: usize = 16;
-/// The longest cursor in characters: 1,000 ids of 9 bytes.
+/// The maximum length of a cursor in characters: 1,000 ids of 9 bytes.
 const MAX_CURSOR_LENGTH: usize = 12_100;
 
 /// The query that a cursor belongs to.
 #[derive(Debug, Serialize)]
 pub(crate) struct CursorQuery<'q> {
-    /// The store: ids of one mean nothing in another.
+    /// The identity of the store. Capability ids are valid only in their store.
     pub(crate) store: &'q str,
     pub(crate) intent: &'q str,
     pub(crate) strategy: Option<&'q SelectionStrategy>,
@@ -42,9 +42,9 @@ impl CursorQuery<'_> {
 /// The reason why a cursor cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CursorError {
-    /// It is not one that was given out.
+    /// The text is not a cursor.
     Malformed,
-    /// It belongs to another query.
+    /// The cursor belongs to another query.
     OtherQuery,
 }
 
@@ -67,10 +67,10 @@ pub(crate) fn encode(query: &CursorQuery<'_>, given: &[CapabilityId]) -> String 
     BASE64.encode(bytes)
 }
 
-/// The capabilities that a walk has given, in order of id.
+/// Returns the capabilities on earlier pages, in order of id.
 ///
 /// # Errors
-/// When the text is no cursor, or one of another query.
+/// Fails when the text is not a cursor, or is the cursor of another query.
 pub(crate) fn decode(
     query: &CursorQuery<'_>,
     text: &str,

@@ -10,24 +10,24 @@ use crate::rank::{self, RankStrategy};
 use crate::store::CapabilityId;
 use crate::vectors::PointFilter;
 
-/// Hits when the caller does not say how many, and at most.
+/// The default number of hits, and the maximum.
 const DEFAULT_LIMIT: usize = 10;
 const MAX_HITS: usize = 100;
-/// The longest intent, in characters.
+/// The maximum length of an intent, in characters.
 const MAX_INTENT_LENGTH: usize = 2000;
-/// The most intents of one request.
+/// The maximum number of intents of one request.
 const MAX_INTENTS: usize = 16;
-/// The most members of a list in a filter.
+/// The maximum number of members of a list in a filter.
 const MAX_FILTER_MEMBERS: usize = 50;
-/// The most permissions that a caller may hold.
+/// The maximum number of permissions in the filter for a caller's permissions.
 const MAX_HELD_PERMISSIONS: usize = 1000;
-/// The longest name of an author, in bytes.
+/// The maximum length of the name of an author, in bytes.
 const MAX_AUTHOR_LENGTH: usize = 200;
 
-/// A search that makes sense.
+/// A valid search request.
 #[derive(Debug)]
 pub(super) struct ValidSearch<'r> {
-    /// At least one.
+    /// The intents, at least one.
     pub(super) intents: Vec<&'r str>,
     pub(super) limit: usize,
     pub(super) strategies: Vec<RankStrategy>,
@@ -37,8 +37,10 @@ pub(super) struct ValidSearch<'r> {
 }
 
 impl<'r> ValidSearch<'r> {
+    /// Checks and converts a request.
+    ///
     /// # Errors
-    /// When the request makes no sense; the message names the member.
+    /// Fails when the request is invalid; the message names the member.
     pub(super) fn from_request(request: &'r SearchRequest, store: &str) -> Result<Self, Error> {
         let intents = validate_intents(request)?;
         let limit = request.limit.unwrap_or(DEFAULT_LIMIT);

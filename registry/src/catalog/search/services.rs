@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::store::dependency_rows::ServiceQuery;
 use crate::vectors::PointFilter;
 
-/// Matches that are named of a service.
+/// The maximum number of matches that a response lists for a service.
 const MAX_SERVICE_MATCHES: usize = 3;
 
 impl Catalog {

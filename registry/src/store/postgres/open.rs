@@ -13,7 +13,7 @@ use crate::store::Error;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
-/// Connections of one registry.
+/// The maximum number of connections of one registry.
 const MAX_CONNECTIONS: u32 = 8;
 /// The time that a request waits for a connection, or for a database that is away.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,10 +24,12 @@ const TIMEOUTS: [(&str, &str); 3] = [
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "20s"),
 ];
-/// A new schema may take longer, and so may waiting for another registry that makes it.
+/// The timeouts of a migration. A new schema may take longer, and so may the wait for another registry that
+/// migrates.
 const MIGRATION_TIMEOUTS: [(&str, &str); 2] =
     [("statement_timeout", "30min"), ("lock_timeout", "30min")];
-/// 13.0, as the server writes it: the oldest that has all that is used here.
+/// The minimum version of the server, 13.0, in the server's notation. It is the oldest version with all
+/// required features.
 const MIN_SERVER_VERSION: i32 = 130_000;
 /// The parameters that an address may have after the `?`. The driver would ignore other names and log them
 /// with their values, one of which could be a password after a mistyped name.
@@ -51,7 +53,7 @@ const PARAMETERS: [&str; 16] = [
 ];
 
 impl PostgresStore {
-    /// Connects, and brings the schema up to date.
+    /// Connects to the database and updates its schema.
     pub(crate) async fn open(address: &str) -> Result<Self, Error> {
         let options = parse_address(address)?;
         migrate(&options).await?;
@@ -86,7 +88,7 @@ fn parse_address(address: &str) -> Result<PgConnectOptions, Error> {
     PgConnectOptions::from_str(address).map_err(Error::unusable)
 }
 
-/// Brings the schema up to date. Of several at once one does it, and the others wait.
+/// Updates the schema. When several registries start at once, one updates it and the others wait.
 async fn migrate(options: &PgConnectOptions) -> Result<(), Error> {
     let options = options.clone().options(MIGRATION_TIMEOUTS);
     let connecting = PgConnection::connect_with(&options);

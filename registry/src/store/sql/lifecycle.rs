@@ -209,7 +209,7 @@ pub(super) async fn append_change(
     Ok(ChangeSeq(change))
 }
 
-/// The live version of a capability.
+/// Returns the live version of a capability.
 async fn find_live_version(
     transaction: &mut Transaction<'static, Backend>,
     capability: i64,
@@ -221,7 +221,7 @@ async fn find_live_version(
     find_newest_version(&rows)
 }
 
-/// Writes down who did what.
+/// Writes an audit entry.
 pub(super) async fn insert_event(
     transaction: &mut Transaction<'static, Backend>,
     by: &AuditActor,

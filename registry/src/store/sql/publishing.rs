@@ -104,8 +104,8 @@ impl Engine {
     }
 }
 
-/// A published name of other owners that a reader may take for the new one. All names are compared:
-/// that happens once in the life of a name.
+/// Finds a published name of other owners that a reader may confuse with the new one. It compares all
+/// names, but only once for each new name.
 async fn find_lookalike(
     transaction: &mut Transaction<'static, Backend>,
     new: &NewVersion,

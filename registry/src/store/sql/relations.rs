@@ -245,7 +245,7 @@ pub(super) fn before_nul(text: &str) -> &str {
     text.split('\0').next().unwrap_or_default()
 }
 
-/// A text to be shown, which may come from a document.
+/// Replaces NUL characters in a text for display, which may come from a document.
 fn without_nul(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }

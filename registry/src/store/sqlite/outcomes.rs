@@ -89,7 +89,8 @@ impl SqliteStore {
     }
 }
 
-/// Remembers that a run was reported, and forgets the oldest ones. False when it was before.
+/// Records that a run was reported, and deletes the oldest records. Returns false when the run was reported
+/// before.
 async fn remember_run(
     transaction: &mut Transaction<'static, Backend>,
     version: i64,

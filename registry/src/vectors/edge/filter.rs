@@ -8,17 +8,17 @@ use super::super::filter::{
 };
 use super::{Error, PointFilter, failed, guard};
 
-/// A filter, as the engine takes it.
+/// A filter in the form of the engine.
 pub(super) enum EngineFilter {
-    /// Every point will do.
+    /// Every point matches.
     None,
     /// Points that match.
     Must(qdrant_edge::Filter),
-    /// No point will do.
+    /// No point matches.
     Never,
 }
 
-/// A type of a field in the words of the engine.
+/// Converts the type of a field to the engine's type.
 pub(super) fn to_type(kind: PayloadType) -> PayloadSchemaType {
     match kind {
         PayloadType::Keyword => PayloadSchemaType::Keyword,
@@ -27,10 +27,10 @@ pub(super) fn to_type(kind: PayloadType) -> PayloadSchemaType {
     }
 }
 
-/// A filter in the words of the engine.
+/// Converts a filter to the engine's form.
 ///
 /// # Errors
-/// When the engine fails.
+/// Fails when the engine fails.
 pub(super) fn to_engine_filter(
     shard: &EdgeShard,
     filter: &PointFilter,
@@ -56,7 +56,7 @@ pub(super) fn to_engine_filter(
     serde_json::from_value(json!({"must": must})).map(EngineFilter::Must).map_err(failed)
 }
 
-/// The values that points have in a field, those that pass.
+/// Returns the values of a field that pass the test.
 fn matching_values(
     shard: &EdgeShard,
     field: &str,

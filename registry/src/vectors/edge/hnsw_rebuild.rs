@@ -17,13 +17,14 @@ const CLOSE_PAUSE: Duration = Duration::from_millis(10);
 /// The conditions for a graph rebuild.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GraphPolicy {
-    /// With fewer points than this, comparing all is as quick.
+    /// The minimum number of points for a graph. With fewer points, comparing all is as fast.
     pub(super) min_points: usize,
-    /// It is made when so many changes are not in it, and no other comes for a while …
+    /// The minimum number of changes that the graph lacks. The rebuild starts when no other change comes
+    /// for a while …
     pub(super) min_changes: usize,
     /// … which is this long,
     pub(super) idle_time: Duration,
-    /// or when there are as many as one for so many points.
+    /// or when the graph lacks at least one change for this number of points.
     pub(super) points_per_change: usize,
 }
 
@@ -53,7 +54,7 @@ impl GraphPolicy {
 #[derive(Debug)]
 pub(super) struct HnswGraph {
     policy: GraphPolicy,
-    /// Changes that are not in it.
+    /// The number of changes that the graph lacks.
     fresh: usize,
     changed_at: Instant,
     /// The thread that rebuilds it, and the number of changes that the rebuild adds.
@@ -65,7 +66,7 @@ impl HnswGraph {
         Self { policy: habits, fresh: 0, changed_at: Instant::now(), rebuild_thread: None }
     }
 
-    /// Another generation is the current one.
+    /// Resets the state for a new current generation.
     pub(super) fn reset(&mut self, shard: &EdgeShard) {
         let info = shard.info();
         // The engine counts a point twice, for its dense vector and its sparse one.
@@ -93,7 +94,8 @@ impl HnswGraph {
             .map(|(_, fresh)| *fresh)
     }
 
-    /// The interval after which the writer calls [`Self::rebuild_if_due`], also when nothing happens.
+    /// Returns the interval after which the writer calls [`Self::rebuild_if_due`], even when nothing
+    /// happens.
     pub(super) fn check_interval(&self) -> Duration {
         self.policy.idle_time
     }
@@ -135,7 +137,7 @@ impl HnswGraph {
             .ok();
     }
 
-    /// Waits for a graph in the making, but not for long: it is made again at the next start.
+    /// Waits for a running rebuild of the graph, but not for long: the next start rebuilds it.
     pub(super) fn wait(&self) {
         for _ in 0..CLOSE_ATTEMPTS {
             if !self.is_rebuilding() {

@@ -25,11 +25,11 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct IndexDir {
     path: PathBuf,
-    /// The generation that the manifest names, when it can be of use: it is of this store and format.
+    /// The generation in the manifest, when it is of this store and format.
     pub(super) current: Option<(u64, IndexIdentity)>,
-    /// The largest number that any generation ever had here.
+    /// The largest number that a generation ever had here.
     newest: u64,
-    /// Held as long as the folder is used.
+    /// The lock of the folder.
     _lock: File,
 }
 
@@ -41,7 +41,7 @@ struct IndexManifest {
 }
 
 impl IndexDir {
-    /// Makes the folder, locks it, and finds out what of it can be used.
+    /// Creates and locks the folder, and determines the generation that can be used.
     pub(super) fn open(path: &Path, store: &str) -> Result<Self, Error> {
         let folder_error = |source| Error::Folder { path: path.display().to_string(), source };
         fs::create_dir_all(path).map_err(folder_error)?;
@@ -111,13 +111,13 @@ impl IndexDir {
         Ok(())
     }
 
-    /// The last change of the store that the current generation knew of when it was last brought to disk.
+    /// Returns the last change of the store that the current generation knew at its last flush.
     pub(super) fn as_of(&self) -> ChangeSeq {
         let text = fs::read_to_string(self.path.join(AS_OF)).unwrap_or_default();
         text.trim().parse().map(ChangeSeq).unwrap_or_default()
     }
 
-    /// Notes that change: a store that does not have it has lost something.
+    /// Records that change. A store that does not have it has lost data.
     pub(super) fn note_as_of(&self, as_of: ChangeSeq) -> Result<(), Error> {
         if self.as_of() == as_of {
             return Ok(());
@@ -127,7 +127,7 @@ impl IndexDir {
             .map_err(|source| Error::Folder { path: path.display().to_string(), source })
     }
 
-    /// Deletes a generation that is not the current one.
+    /// Deletes a generation, unless it is the current one.
     pub(super) fn remove(&self, generation: u64) {
         if self.current.as_ref().is_none_or(|(current, _)| *current != generation) {
             remove(&self.generation(generation));
@@ -135,7 +135,7 @@ impl IndexDir {
     }
 }
 
-/// The store that the index in a folder was made from, when there is one.
+/// Returns the store of the index in a folder, if there is an index.
 pub(in crate::vectors) fn read_store_identity(path: &Path) -> Option<String> {
     let manifest: serde_json::Value =
         serde_json::from_slice(&fs::read(path.join(MANIFEST)).ok()?).ok()?;
@@ -155,7 +155,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// Waits a little, because a process that is being stopped may still write its last changes.
+/// Locks the folder. It waits a little, because a stopping process may still write its last changes.
 fn lock(path: &Path) -> Result<File, Error> {
     let folder_error = |source| Error::Folder { path: path.display().to_string(), source };
     let file = File::options()

@@ -13,13 +13,13 @@ use fs4::FileExt as _;
 use super::{Error, failed};
 
 const MEBIBYTE: u64 = 1024 * 1024;
-/// The space that the index leaves free. A change makes few files at once, the largest of 32 MiB; and
-/// the databases and the audit log may be on the same disk.
+/// The space that the index leaves free on the disk, in bytes. A change creates few files at once, the
+/// largest of 32 MiB. The databases and the audit log may be on the same disk.
 const RESERVE: u64 = 64 * MEBIBYTE;
-/// The size of a new index: the engine makes the first page of each part in full.
+/// The size of a new index, in bytes. The engine creates the first page of each part in full size.
 pub(super) const NEW_INDEX: u64 = 144 * MEBIBYTE;
 
-/// The space that loading an index takes: the engine makes segments of its log at once.
+/// The space that loading an index needs, in bytes. The engine creates segments of its log at once.
 const LOADING: u64 = 16 * MEBIBYTE;
 
 /// The disk that an index is on.

@@ -26,10 +26,10 @@ use super::{
 };
 use crate::store::ChangeSeq;
 
-/// A segment of the engine's log; it is made in full size at once.
+/// The size of a segment of the engine's log, in bytes. The engine creates it in full size.
 const LOG_SEGMENT: usize = 4 * 1024 * 1024;
-/// The engine's log may grow to this, and by as much again for each point, before the index
-/// counts as worn: about five changes of every point.
+/// The size of the engine's log, in bytes, above which the index needs a rebuild. The next constant is
+/// added for each point. Together they are about five changes of every point.
 const LOG_ALLOWANCE: u64 = 64 * 1024 * 1024;
 const LOG_ALLOWANCE_PER_POINT: u64 = 16 * 1024;
 
@@ -53,7 +53,7 @@ pub(super) enum WriterCommand {
     Close(Reply<()>),
 }
 
-/// The way to the thread. When it is dropped, the thread lets the files go and ends.
+/// A handle of the writer thread. When it is dropped, the thread closes the files and ends.
 #[derive(Debug)]
 pub(super) struct WriterHandle {
     commands: Option<mpsc::Sender<WriterCommand>>,
@@ -91,7 +91,7 @@ impl WriterHandle {
         Self { commands: Some(orders), thread: Mutex::new(thread) }
     }
 
-    /// Gives an order and waits until it is carried out.
+    /// Sends a command and waits until the thread has executed it.
     pub(super) async fn send<T>(
         &self,
         order: impl FnOnce(Reply<T>) -> WriterCommand,
@@ -120,13 +120,13 @@ struct WriterState {
     current: CurrentGeneration,
     /// The last change of the store that the current generation knows of.
     as_of: ChangeSeq,
-    /// The same of the next one.
+    /// The last change of the store that the next generation knows of.
     next_as_of: ChangeSeq,
     /// The generation being built.
     next: Option<IndexGeneration>,
-    /// Of the current generation.
+    /// The graph of the current generation.
     graph: HnswGraph,
-    /// Generations out of use that a query may still hold.
+    /// Replaced generations that a query may still hold.
     retired: Vec<Arc<IndexGeneration>>,
 }
 
@@ -173,7 +173,7 @@ impl WriterState {
         self.remove_retired();
     }
 
-    /// Loads the current generation. One that cannot be loaded is as good as none.
+    /// Loads the current generation. A generation that cannot be loaded is ignored.
     fn load(&mut self) {
         let Some((number, identity)) = self.folder.current.clone() else { return };
         let path = self.folder.generation(number);
@@ -207,7 +207,7 @@ impl WriterState {
         Ok(())
     }
 
-    /// Makes changes in a generation, as far as the disk has room.
+    /// Applies changes to a generation, as far as the disk has room.
     fn change(&self, generation: &IndexGeneration, changes: Vec<IndexChange>) -> Result<(), Error> {
         let path = self.folder.generation(generation.number);
         // Files that the engine has made since the last change.
@@ -344,7 +344,7 @@ fn config(dimensions: usize) -> EdgeConfig {
         .build()
 }
 
-/// Makes changes in their order; points that follow one another go in together.
+/// Applies changes in their order. Points that follow one another are added together.
 fn change(shard: &EdgeShard, changes: Vec<IndexChange>) -> Result<(), Error> {
     let make = |operation| guard(|| shard.update(UpdateOperation::PointOperation(operation)));
     let upsert = |points: &mut Vec<_>| match std::mem::take(points) {
@@ -383,7 +383,7 @@ fn flush(shard: &EdgeShard) -> Result<(), Error> {
     })
 }
 
-/// Dropping a shard flushes it, and that can panic.
+/// Drops a shard. This flushes it, which can panic.
 fn drop_shard(shard: EdgeShard) {
     let result = guard(|| {
         drop(shard);

@@ -19,7 +19,7 @@ impl CollectionNames {
         Self { prefix: format!("a2s-{store}-{FORMAT}-") }
     }
 
-    /// The alias of the index that answers for an embedder.
+    /// Returns the alias of the index that serves queries for an embedder.
     pub(super) fn alias(&self, embedder: &str) -> String {
         format!("{}{}", self.prefix, short_digest(embedder))
     }

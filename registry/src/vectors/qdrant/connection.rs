@@ -21,10 +21,10 @@ use tonic::{Code, Request, Response, Status};
 use super::super::Error;
 
 const KEY_HEADER: &str = "api-key";
-/// The largest answer.
+/// The maximum size of a response, in bytes.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// An idle connection is asked for a sign of life so often, and given up after so long without one.
+/// The interval of pings on an idle connection, and the time without a reply after which it is closed.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -38,13 +38,13 @@ pub(super) const COLLECTION_CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// The oldest server version that stores metadata of a collection.
 const MIN_SERVER_VERSION: Version = Version::new(1, 16, 0);
 
-/// A Qdrant server or cluster that keeps the search index.
+/// A Qdrant server or cluster that stores the search index.
 #[derive(Debug, Clone)]
 pub struct QdrantConfig {
     /// The URL of its gRPC API, such as `https://qdrant.example:6334`. The port of its REST API, usually
     /// 6333, is a different one.
     pub url: Url,
-    /// Goes along with every request.
+    /// The API key, which every request contains.
     pub key: Option<Secret>,
     /// The number of shards of a new index; the server decides when absent.
     pub shards: Option<u32>,
@@ -57,7 +57,7 @@ type KeyedService = InterceptedService<Channel, ApiKeyInterceptor>;
 /// The service for points.
 pub(super) type PointsService = PointsClient<KeyedService>;
 
-/// Puts the key onto requests.
+/// An interceptor that adds the key to requests.
 #[derive(Debug, Clone)]
 pub(super) struct ApiKeyInterceptor(Option<MetadataValue<Ascii>>);
 
@@ -143,10 +143,10 @@ impl QdrantConnection {
         CollectionsClient::new(self.keyed()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    /// Asks the server who it is.
+    /// Checks the version of the server.
     ///
     /// # Errors
-    /// When it does not answer, or is too old.
+    /// Fails when the server does not respond, or is too old.
     pub(super) async fn check(&self) -> Result<(), Error> {
         let mut client =
             QdrantClient::new(self.keyed()).max_decoding_message_size(MAX_RESPONSE_BYTES);

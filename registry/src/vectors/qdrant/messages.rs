@@ -23,13 +23,13 @@ pub(super) const DENSE: &str = "dense";
 const SPARSE: &str = "sparse";
 /// The metadata key of a collection's properties.
 const IDENTITY: &str = "a2s";
-/// The last change that a point knows of.
+/// The payload field with the last change that a point knows.
 pub(super) const AS_OF: &str = "as_of";
-/// So many times as many as are wanted are found by their small numbers, and then compared by their
-/// large ones.
+/// The oversampling factor. The server finds this many times the requested number of points by short
+/// vectors, and then compares them by their full vectors.
 const OVERSAMPLING: f64 = 2.0;
 
-/// A collection that is to be an index.
+/// Builds the request that creates a collection for an index.
 pub(super) fn to_collection(
     name: &str,
     identity: &IndexIdentity,
@@ -115,7 +115,7 @@ pub(super) fn to_point(point: IndexPoint, as_of: ChangeSeq) -> Result<PointStruc
     })
 }
 
-/// About how long a point is on its way, in bytes.
+/// Estimates the size of a point in a request, in bytes.
 pub(super) fn estimate_bytes(point: &IndexPoint) -> usize {
     let texts = [&point.domains, &point.permissions, &point.authors];
     let texts: usize = texts.into_iter().flatten().map(|text| text.len() + 8).sum();
@@ -133,7 +133,7 @@ pub(super) fn not_newer_than(as_of: ChangeSeq) -> Filter {
     Filter::must_not([Condition::range(AS_OF, later)])
 }
 
-/// The point that knows of the last change.
+/// Builds the request for the point with the last change.
 pub(super) fn newest_point(collection: &str) -> ScrollPoints {
     ScrollPoints {
         collection_name: collection.to_owned(),
@@ -161,7 +161,7 @@ pub(super) fn at_most(field: &str, most: u8) -> Condition {
     Condition::range(field, Range { lte: Some(f64::from(most)), ..Range::default() })
 }
 
-/// The nearest by cosine.
+/// Builds the query for the nearest points by cosine.
 pub(super) fn nearest(vector: Vec<f32>) -> QueryPoints {
     let quantization = QuantizationSearchParams {
         ignore: None,
@@ -173,7 +173,7 @@ pub(super) fn nearest(vector: Vec<f32>) -> QueryPoints {
     QueryPoints { params: Some(params), ..query }
 }
 
-/// The best by BM25.
+/// Builds the query for the best points by BM25.
 pub(super) fn best(vector: SparseVector) -> QueryPoints {
     query(VectorInput::new_sparse(vector.indices, vector.values), SPARSE)
 }

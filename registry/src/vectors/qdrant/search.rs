@@ -18,7 +18,7 @@ use super::connection::{PointsService, QUERY_CALL_TIMEOUT, QdrantConnection, cal
 use super::messages::{self, failed, point_id, to_capability};
 use crate::store::CapabilityId;
 
-/// An index as queries meet it.
+/// A reader of an index on a server.
 #[derive(Debug)]
 pub(super) struct QdrantReader {
     pub(super) connection: QdrantConnection,
@@ -97,7 +97,8 @@ impl IndexReader for QdrantReader {
 }
 
 impl QdrantReader {
-    /// Asks once more when the connection broke: a server that was started again is found again.
+    /// Sends a request, and repeats it once when the connection broke, for example because the server was
+    /// restarted.
     async fn retry_once<Q: Clone, T, F>(
         &self,
         request: Q,
@@ -117,7 +118,7 @@ impl QdrantReader {
         call_within(QUERY_CALL_TIMEOUT, asked).await
     }
 
-    /// A filter in the words of the server; nothing when no point will do.
+    /// Converts a filter to the server's form; `None` when no point can match.
     async fn conditions(&self, filter: &PointFilter) -> Result<Option<Vec<Condition>>, Error> {
         let mut conditions = Vec::new();
         for demand in to_field_conditions(filter) {
@@ -137,7 +138,7 @@ impl QdrantReader {
         Ok(Some(conditions))
     }
 
-    /// The values that points have in a field, those that pass.
+    /// Returns the values of a field that pass the test.
     async fn matching_values(
         &self,
         field: &str,
@@ -203,7 +204,7 @@ impl QdrantReader {
         Ok(lists)
     }
 
-    /// Of what each probe found by its words alone, the cosines.
+    /// Returns the cosines of the points that each probe found by its words alone.
     async fn find_missing_cosines(
         &self,
         probes: &[SearchQuery],
@@ -243,7 +244,7 @@ impl QdrantReader {
     }
 }
 
-/// A point that was found, with its score.
+/// Converts a found point to its capability and score.
 fn to_pair(point: ScoredPoint) -> Result<(CapabilityId, f32), Error> {
     Ok((to_capability(point.id)?, point.score))
 }

@@ -7,14 +7,15 @@ use super::success_criteria::{self, SuccessCriterion};
 use super::value_scope::WorkflowScope;
 use crate::authoring::import::ref_resolver::{RefResolver, quote_for_message};
 
-/// The most attempts of a request.
+/// The maximum number of attempts of a request.
 const MAX_ATTEMPTS: u64 = 10;
-/// More statuses than these are cut down to [`DEFAULT_RETRY_STATUSES`].
+/// The maximum number of statuses for a retry. Of a longer list, the import uses only those in
+/// [`DEFAULT_RETRY_STATUSES`].
 const MAX_STATUSES: usize = 12;
 /// The statuses after which another attempt is likely to succeed.
 const DEFAULT_RETRY_STATUSES: [u16; 7] = [408, 425, 429, 500, 502, 503, 504];
 
-/// The `retry` of a step, from its own actions and those of its workflow.
+/// Builds the `retry` of a step from its actions and those of its workflow.
 pub(super) fn retry(
     source: RefResolver<'_>,
     step: &Value,

@@ -27,7 +27,7 @@ pub(super) enum ExpressionPart<'t> {
 }
 
 impl<'t> RuntimeExpression<'t> {
-    /// Reads an expression; none when the text is none that can be carried over.
+    /// Parses an expression; `None` when the import does not support it.
     pub(super) fn parse(text: &'t str) -> Option<Self> {
         let text = text.trim();
         if text == "$statusCode" {
@@ -42,7 +42,7 @@ impl<'t> RuntimeExpression<'t> {
         None
     }
 
-    /// Reads an expression over an answer, or any other.
+    /// Parses an expression that may also refer to the response.
     pub(super) fn parse_output(text: &'t str) -> Option<Self> {
         let text = text.trim();
         // `headers` is a frequent slip of the pen.
@@ -68,7 +68,7 @@ impl<'t> RuntimeExpression<'t> {
     }
 }
 
-/// The parts of a text with embedded expressions: `Bearer {$inputs.token}`.
+/// Splits a text into plain text and embedded expressions: `Bearer {$inputs.token}`.
 pub(super) fn split_expressions(text: &str) -> Vec<ExpressionPart<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;

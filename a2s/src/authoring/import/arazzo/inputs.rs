@@ -9,7 +9,8 @@ use crate::authoring::import::variable::DocumentParameter;
 use crate::authoring::naming;
 use crate::document::ValueType;
 
-/// Name, place and value of the parameters of a step and of its workflow; those of the step win.
+/// Returns name, location and value of the parameters of a step and of its workflow. Those of the step have
+/// precedence.
 pub(super) fn parameters_of<'v>(
     source: RefResolver<'v>,
     workflow: &'v Value,
@@ -40,7 +41,7 @@ pub(super) fn parameters_of<'v>(
     parameters
 }
 
-/// The `input_mapping` of a task.
+/// Builds the `input_mapping` of a task.
 pub(super) fn task_inputs<'a>(
     cut: &ExtractedOperation<'a>,
     parameters: &[(&str, Option<&str>, &Value)],
@@ -186,7 +187,7 @@ fn body_input<'a>(
     Some(Value::Object(filled))
 }
 
-/// Puts the replacements of a request body into its payload.
+/// Applies the replacements of a request body to its payload.
 fn replace(payload: &mut Value, body: Option<&Value>, at: &str, scope: &mut WorkflowScope<'_>) {
     let list = body.and_then(|body| body.get("replacements")).and_then(Value::as_array);
     for replacement in list.into_iter().flatten() {

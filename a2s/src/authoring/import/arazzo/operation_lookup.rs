@@ -5,7 +5,7 @@ use crate::authoring::import::ImportRejection;
 use crate::authoring::import::openapi::SpecOperation;
 use crate::authoring::import::ref_resolver::quote_for_message;
 
-/// An operation, and where its description was read from; else why it is none, if that is known.
+/// An operation and the base address of its description; otherwise the reason why it is rejected, if known.
 pub(super) type LookupResult<'a> =
     Result<(SpecOperation<'a>, Option<&'a url::Url>), Option<ImportRejection>>;
 
@@ -35,7 +35,8 @@ pub(super) fn find_by_path<'a>(importer: &ArazzoImporter<'a>, path: &str) -> Loo
     )
 }
 
-/// `%7B` in a pointer is `{`, and `%7D` is `}`: what paths have and addresses must not.
+/// Decodes the braces of a path in a pointer: `%7B` is `{`, and `%7D` is `}`. Paths contain braces, but
+/// addresses must not.
 fn percent_encoding(path: &str) -> String {
     let braces = [("%7B", "{"), ("%7b", "{"), ("%7D", "}"), ("%7d", "}"), ("%20", " ")];
     braces.iter().fold(path.to_owned(), |path, (code, letter)| path.replace(code, letter))

@@ -23,7 +23,7 @@ pub(super) struct DraftStep<'a> {
     own_id: &'a str,
     pub(super) action: StepCall<'a>,
     pub(super) inputs: Map<String, Value>,
-    /// The outputs, by name: how each is taken, and whether it can be missing.
+    /// The outputs by name, each with its source in the response.
     outputs: Vec<(String, OutputOrigin)>,
     pub(super) retry: Option<Value>,
     /// The condition for the next step to run, and the id of the step that checks it.
@@ -187,7 +187,7 @@ impl<'a> DraftStep<'a> {
         }
     }
 
-    /// Reads the success criteria. What they look at in the answer becomes outputs of the step.
+    /// Reads the success criteria. Each value of the response that they use becomes an output of the step.
     fn read_criteria(&mut self, raw: &'a Value, place: &str, scope: &mut WorkflowScope<'a>) {
         let mut conditions = Vec::new();
         let criteria = raw.get("successCriteria").and_then(Value::as_array);
@@ -252,8 +252,8 @@ impl<'a> DraftStep<'a> {
         self.condition = Some((condition, scope.used_names.reserve(&format!("{}-met", self.id))));
     }
 
-    /// The outputs as the document has them. Those that no later step reads may be missing; when
-    /// the workflow has outputs of its own, those that nothing reads are left out.
+    /// Builds the output mapping of the step. Outputs that no later step reads are optional. When the
+    /// workflow itself has outputs, outputs that nothing reads are left out.
     pub(super) fn output_mapping(
         &self,
         scope: &WorkflowScope<'_>,

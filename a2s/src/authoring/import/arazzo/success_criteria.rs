@@ -7,11 +7,11 @@ use crate::condition::Condition;
 /// A criterion of a step or an action.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum SuccessCriterion {
-    /// It looks at nothing but the status: the statuses that meet it.
+    /// The criterion depends only on the status: the statuses that meet it.
     Status(Vec<u16>),
-    /// It looks at other values: a condition in CEL.
+    /// The criterion depends on other values: a condition in CEL.
     Condition(String),
-    /// It cannot be carried over.
+    /// The import does not support the criterion: the reason.
     Other(String),
 }
 
@@ -59,7 +59,7 @@ fn reads_only_status(condition: &str) -> bool {
     condition.contains("$statusCode") && !condition.replace("$statusCode", "").contains('$')
 }
 
-/// The statuses of 200 to 599 that meet a condition over `${status}`.
+/// Returns the statuses from 200 to 599 that meet a condition on `${status}`.
 fn statuses_of_condition(cel: &str) -> Option<Vec<u16>> {
     if let Some(statuses) = statuses_of_comparison(cel) {
         return Some(statuses);
@@ -76,7 +76,8 @@ fn statuses_of_condition(cel: &str) -> Option<Vec<u16>> {
     Some(met)
 }
 
-/// The same for one comparison with a number, as most are.
+/// Returns the statuses from 200 to 599 that meet a single comparison with a number. Most conditions have
+/// this form.
 fn statuses_of_comparison(cel: &str) -> Option<Vec<u16>> {
     let rest = cel.strip_prefix("${status}")?.trim_start();
     let (operator, number) = rest.split_at(rest.find(|c: char| !"=<>!".contains(c))?);
@@ -94,7 +95,7 @@ fn statuses_of_comparison(cel: &str) -> Option<Vec<u16>> {
     Some((200..600).filter(|status| met(status) == Some(true)).collect())
 }
 
-/// A simple condition in CEL: the operators are the same, the strings are quoted otherwise.
+/// Converts a simple condition to CEL: the operators are the same, but strings have other quotes.
 fn to_cel(
     condition: &str,
     mut reference: impl FnMut(&str) -> Result<String, String>,
@@ -149,7 +150,7 @@ fn parse_string(text: &str, quote: char) -> Option<(String, &str)> {
     }
 }
 
-/// A string of CEL. `$` is escaped: a condition may not have `${` in a string.
+/// Returns a CEL string. The function escapes `$`, because a condition must not contain `${` in a string.
 fn quoted(text: &str) -> String {
     let mut quoted = "'".to_owned();
     for c in text.chars() {

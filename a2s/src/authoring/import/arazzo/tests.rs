@@ -186,9 +186,9 @@ fn steps_hand_their_outputs_on() {
     for reason in [
         "no parameter `nothing`",
         "does not declare the input `count`",
-        "`limit` is used, it is a whole number, not a string",
-        "`#/page.next` is read as the path `$.page.next`",
-        "`$url` is not known",
+        "uses `limit` as a whole number, not a string",
+        "the import reads `#/page.next` as the path `$.page.next`",
+        "`$url` is not available at this location",
     ] {
         assert!(remarks.contains(reason), "{reason} in {remarks}");
     }
@@ -258,10 +258,10 @@ fn criteria_about_values_guard_the_steps_behind_them() {
         guard["if_true"]["steps"].as_array().unwrap().iter().map(|s| &s["id"]).collect();
     assert_eq!(ids, ["two", "three"]);
     for reason in [
-        "the steps behind it do not run",
-        "a status of 2xx only",
+        "the steps after it do not run",
+        "only with a status of 2xx",
         "the last step; its criterion is not checked",
-        "`jsonpath` are not carried over",
+        "`jsonpath` are not supported",
     ] {
         assert!(remarks.contains(reason), "{reason} in {remarks}");
     }
@@ -312,7 +312,7 @@ fn a_workflow_that_uses_another_depends_on_its_document() {
     assert!(outer.remarks.iter().any(|remark| remark.reason.contains("no input `no`")));
     let refused: Vec<_> = imported.refused.iter().map(|r| r.reason.as_str()).collect();
     assert!(
-        refused[0].contains("in a circle") || refused[0].contains("not imported"),
+        refused[0].contains("in a cycle") || refused[0].contains("not imported"),
         "{refused:?}"
     );
     assert!(refused[1].contains("`nothing`"), "{refused:?}");
@@ -343,10 +343,10 @@ fn what_has_no_value_becomes_an_input() {
         .collect();
     assert_eq!(names, ["order_id", "region", "order_count", "note"]);
     for reason in [
-        "is a list, and the operation takes a string",
-        "needs `region`",
-        "`gone`, which does not stand before",
-        "the body needs `note`",
+        "is a list, but the operation accepts a string",
+        "requires `region`",
+        "`gone`, which does not come earlier",
+        "the body requires `note`",
     ] {
         assert!(remarks.contains(reason), "{reason} in {remarks}");
     }
@@ -357,7 +357,7 @@ fn other_documents_are_refused() {
     let refuse = |document: Value| {
         import_arazzo(&document, &BTreeMap::new(), &ArazzoOptions::default()).unwrap_err().message
     };
-    assert!(refuse(json!({"openapi": "3.0.0"})).contains("no Arazzo document"));
+    assert!(refuse(json!({"openapi": "3.0.0"})).contains("not an Arazzo document"));
     assert!(refuse(json!({"arazzo": "2.0.0"})).contains("Arazzo"));
     assert!(refuse(json!({"arazzo": "1.0.0", "workflows": []})).contains("no workflows"));
 }
@@ -419,8 +419,9 @@ fn unknown_body_member_is_dropped_with_warning() {
     let imported = import_arazzo(&document, &sources, &ArazzoOptions::default()).unwrap();
     assert_eq!(imported.refused, []);
     let remarks = &imported.documents[0].remarks;
-    let told =
-        remarks.iter().any(|it| it.reason == "the body takes no member `id`; it is not sent");
+    let told = remarks
+        .iter()
+        .any(|it| it.reason == "the body does not accept a member `id`; the import drops it");
     assert!(told, "{remarks:?}");
     let content = crate::parse_value(imported.documents[0].text.as_bytes()).unwrap();
     let body = &content["execution"]["steps"][0]["input_mapping"]["body"];

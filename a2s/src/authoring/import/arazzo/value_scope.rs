@@ -62,12 +62,13 @@ impl<'a> WorkflowScope<'a> {
         }
     }
 
-    /// Says that all steps were read.
+    /// Records that all steps were read.
     pub(super) fn close(&mut self) {
         self.all_steps_read = true;
     }
 
-    /// The parameters of the document: those that a caller must give first.
+    /// Returns the parameters of the document, with those that a caller must provide first, and the
+    /// warnings.
     pub(super) fn into_parameters(self) -> (Vec<DocumentParameter>, Vec<ImportWarning>) {
         let mut variables: Vec<DocumentParameter> =
             self.inputs.into_values().map(|input| input.variable).collect();
@@ -75,7 +76,7 @@ impl<'a> WorkflowScope<'a> {
         (variables, self.warnings)
     }
 
-    /// The parameters of the document by the names of the workflow's inputs.
+    /// Returns the parameters of the document by the names of the workflow's inputs.
     pub(super) fn inputs_by_name(&self) -> BTreeMap<String, DocumentParameter> {
         let own = self.inputs.iter().filter(|(name, _)| !name.starts_with(' '));
         own.map(|(name, input)| (name.clone(), input.variable.clone())).collect()
@@ -93,7 +94,7 @@ impl<'a> WorkflowScope<'a> {
         self.steps.get(step)
     }
 
-    /// A new input of the document that the workflow does not have.
+    /// Adds an input to the document that the workflow does not have, and returns its name.
     pub(super) fn add_input(
         &mut self,
         names: &[String],
@@ -106,8 +107,8 @@ impl<'a> WorkflowScope<'a> {
         name
     }
 
-    /// The value with every expression as a template. `wanted` is what stands at the place where
-    /// the whole value goes; `name` is for inputs in place of what cannot be carried over.
+    /// Converts the value: each expression becomes a template. `wanted` is the parameter that receives the
+    /// whole value. `name` is the name of inputs that replace unsupported expressions.
     pub(super) fn value(
         &mut self,
         value: &Value,
@@ -162,7 +163,7 @@ impl<'a> WorkflowScope<'a> {
         template
     }
 
-    /// An input in place of an expression that cannot be carried over.
+    /// Adds an input that replaces an unsupported expression.
     fn replacement_input(
         &mut self,
         expression: &str,
@@ -183,8 +184,8 @@ impl<'a> WorkflowScope<'a> {
         format!("${{{variable}}}")
     }
 
-    /// The reference that an expression means, as it stands between `${` and `}`; else why there is
-    /// none.
+    /// Returns the reference for an expression, as written between `${` and `}`; otherwise the reason why
+    /// the expression is not supported.
     pub(super) fn reference(
         &mut self,
         text: &str,
@@ -292,7 +293,7 @@ impl<'a> WorkflowScope<'a> {
 }
 
 impl WorkflowInput {
-    /// Takes over what an operation says about the value that it is used as.
+    /// Applies the facts that an operation states about the value.
     fn set_type(&mut self, wanted: &DocumentParameter) {
         let variable = &mut self.variable;
         let narrow = |one, other| match (one, other) {

@@ -104,7 +104,7 @@ pub(super) fn import(
     Ok(ImportedWorkflow { document, domains, inputs, outputs })
 }
 
-/// The top-level `output`, and the names in it by those of the workflow's outputs.
+/// Builds the top-level `output`, and maps the names of the workflow's outputs to the names in it.
 fn output_of(
     raw: &Value,
     scope: &mut WorkflowScope<'_>,

@@ -12,8 +12,8 @@ const MAX_WRAPPED: usize = 20;
 /// The types that every schema has.
 const BUILT_IN: [&str; 5] = ["Int", "Float", "String", "Boolean", "ID"];
 
-/// Writes the schema that an introspection query was answered with (GraphQL, October 2021,
-/// section 4): the whole answer, its `data`, or `__schema` alone.
+/// Converts the response to an introspection query to a schema (GraphQL, October 2021, section 4). The text
+/// is the whole response, its `data`, or only `__schema`.
 pub(super) fn to_sdl(answer: &str) -> Result<String, ImportError> {
     let hint = "Use a schema in the schema language, or the response to an introspection query.";
     let answer: Value = serde_json::from_str(answer).map_err(|error| {
@@ -109,7 +109,7 @@ fn write_type(kind: &Value, name: &str, sdl: &mut String) -> Result<(), Malforme
     Ok(())
 }
 
-/// Arguments of a field or fields of an input: `name: Type = default`.
+/// Writes the arguments of a field, or the fields of an input: `name: InferredType = default`.
 fn arguments(owner: &Value, key: &str, at: &str) -> Result<Vec<String>, Malformed> {
     let argument = |argument: &Value| {
         let mut text = String::new();
@@ -125,7 +125,7 @@ fn arguments(owner: &Value, key: &str, at: &str) -> Result<Vec<String>, Malforme
     items(owner, key).map(argument).collect()
 }
 
-/// A type with its wrappers: `[String!]`.
+/// Writes a type with its wrappers: `[String!]`.
 fn type_of(kind: Option<&Value>, at: &str) -> Result<String, Malformed> {
     let mut wrappers = Vec::new();
     let mut kind = kind;
@@ -149,7 +149,7 @@ fn type_of(kind: Option<&Value>, at: &str) -> Result<String, Malformed> {
     Err(format!("`{}`: the type is missing", quote_for_message(at)))
 }
 
-/// A name; a text that is none could be anything in the schema language.
+/// Reads a name. Other text is an error, because it could contain any syntax of the schema language.
 fn name<'v>(value: &'v Value, at: &str) -> Result<&'v str, Malformed> {
     let name = value.get("name").and_then(Value::as_str).unwrap_or_default();
     let shaped = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

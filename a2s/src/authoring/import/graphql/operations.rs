@@ -10,15 +10,14 @@ use crate::authoring::naming;
 
 /// The depth to which an operation selects below its top-level field.
 const MAX_DEPTH: usize = 3;
-/// The most fields that are selected at one place.
+/// The maximum number of selected fields at one level.
 const MAX_FIELDS: usize = 60;
-/// The most arguments of an operation.
+/// The maximum number of arguments of an operation.
 const MAX_ARGUMENTS: usize = 80;
 /// The names of lists that hold the items of a page.
 const PAGES: [&str; 5] = ["edges", "nodes", "items", "results", "data"];
 
-/// A query or mutation for each field at the top of a schema, with all of its arguments as
-/// variables.
+/// Writes a query or mutation for each top-level field of a schema, with all of its arguments as variables.
 pub(super) fn write_operations(schema: &Valid<Schema>) -> String {
     let mut text = String::new();
     let mut taken = naming::UsedNames::default();
@@ -66,7 +65,7 @@ fn write_operation(
     let _ = writeln!(text, "{word} {operation}{declared} {{\n  {name}{given}{below}\n}}\n");
 }
 
-/// The selection of a type: nothing for a scalar or an enumeration.
+/// Writes the selection of a type; empty for a scalar or an enumeration.
 fn select<'s>(schema: &'s Schema, name: &'s Name, path: &mut Vec<&'s Name>) -> String {
     let fields = match schema.types.get(name) {
         Some(ExtendedType::Object(object)) => &object.fields,

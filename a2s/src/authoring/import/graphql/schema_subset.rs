@@ -10,15 +10,15 @@ use apollo_compiler::{ExecutableDocument, Name, Schema};
 
 use crate::authoring::sanitize;
 
-/// The longest text of a schema that is carried into a task, in bytes.
+/// The maximum length of a schema's text in a task, in bytes.
 const MAX_TEXT: usize = 100_000;
-/// The longest description of an input field.
+/// The maximum length of an input field's description, in characters.
 const MAX_DESCRIPTION: usize = 200;
 /// A placeholder field for a type that needs no other field: a type must have at least one.
 const NO_FIELD: &str = "_: String";
 
-/// The text of the types that an operation uses, with nothing but the fields that it selects; none
-/// when that would be too much.
+/// Writes the types that an operation uses, with only the fields that it selects; `None` when the text
+/// would be too long.
 pub(super) fn used_part_of_schema(
     schema: &Schema,
     document: &ExecutableDocument,
@@ -36,9 +36,9 @@ pub(super) fn used_part_of_schema(
 
 struct SchemaSubset<'s> {
     schema: &'s Schema,
-    /// The fields of objects and interfaces, and the unions, by their names.
+    /// The selected fields of each object, interface and union, by its name.
     fields: BTreeMap<&'s Name, BTreeSet<&'s Name>>,
-    /// The arguments that are given, by the names of their fields.
+    /// The arguments in use, by the names of their fields.
     arguments: BTreeMap<&'s Name, BTreeSet<&'s Name>>,
     /// Inputs, enumerations and scalars of the service.
     others: BTreeSet<&'s Name>,
@@ -50,7 +50,7 @@ impl<'s> SchemaSubset<'s> {
         Self { schema, fields, arguments, others: BTreeSet::new() }
     }
 
-    /// The name of a type as the schema has it.
+    /// Finds the name of a type in the schema.
     fn name(&self, name: &Name) -> Option<&'s Name> {
         self.schema.types.get_key_value(name).map(|(name, _)| name)
     }
@@ -104,7 +104,7 @@ impl<'s> SchemaSubset<'s> {
         }
     }
 
-    /// Takes an enumeration or a scalar of the service, and no other type.
+    /// Adds an enumeration or a scalar of the service, but not any other type.
     fn take_other(&mut self, name: &Name) {
         let is_leaf = matches!(
             self.schema.types.get(name),
@@ -115,7 +115,7 @@ impl<'s> SchemaSubset<'s> {
         }
     }
 
-    /// Takes the type of a variable or an argument, and those of its fields.
+    /// Adds the type of a variable or an argument, and the types of its fields.
     fn take_input(&mut self, ty: &Type) {
         let mut waiting = vec![ty.inner_named_type().clone()];
         while let Some(name) = waiting.pop() {
@@ -128,7 +128,7 @@ impl<'s> SchemaSubset<'s> {
         }
     }
 
-    /// Adds what makes the types valid: fields of interfaces to the types that implement them.
+    /// Adds the fields of interfaces to the types that implement them, so that these types are valid.
     fn complete(&mut self) {
         let names: Vec<&'s Name> = self.fields.keys().copied().collect();
         for of in names {
@@ -144,7 +144,7 @@ impl<'s> SchemaSubset<'s> {
         }
     }
 
-    /// The interfaces of a type that are needed as well.
+    /// Returns those interfaces of a type that are also in use.
     fn interfaces(&self, of: &Name) -> Vec<&'s Name> {
         let all = match self.schema.types.get(of) {
             Some(ExtendedType::Object(object)) => &object.implements_interfaces,

@@ -18,7 +18,8 @@ use crate::authoring::naming;
 use crate::document::ValueType;
 use crate::task::{BodyFormat, MediaType};
 
-/// With more properties, the body is one parameter.
+/// The maximum number of properties that become parameters. With more properties, the body is one
+/// parameter.
 const MAX_PROPERTIES: usize = 30;
 /// The depth to which the parts of combined schemas are searched for properties.
 const MAX_COMBINED: usize = 8;
@@ -33,7 +34,7 @@ pub(in crate::authoring::import) struct OperationBody<'a> {
     encoding: Option<&'a Value>,
 }
 
-/// A property at the top of a body.
+/// A top-level property of a body.
 struct BodyProperty<'a> {
     name: &'a str,
     schema: &'a Value,
@@ -89,7 +90,8 @@ impl<'a> OperationBody<'a> {
         }))
     }
 
-    /// The parameters of the document that fill it, at most `room`, and the template.
+    /// Returns the parameters of the document that fill the body, at most `room`, and the template of the
+    /// body.
     pub(in crate::authoring::import) fn plan(
         &self,
         source: RefResolver<'a>,
@@ -130,12 +132,13 @@ impl<'a> OperationBody<'a> {
         (variables, Value::Object(members))
     }
 
-    /// In which form its value is given.
+    /// Returns the format of its value.
     fn format(&self) -> Option<BodyFormat> {
         MediaType::parse(&self.media_type).as_ref().map(BodyFormat::from_media_type)
     }
 
-    /// The properties at the top, when the body is surely an object with nothing but those.
+    /// Returns the top-level properties; `None` unless the body is surely an object with only these
+    /// properties.
     fn properties(&self, source: RefResolver<'a>) -> Option<Vec<BodyProperty<'a>>> {
         let is_form = self.media_type.starts_with("application/x-www-form-urlencoded")
             || self.media_type.starts_with("multipart/");
@@ -161,7 +164,7 @@ impl<'a> OperationBody<'a> {
         Some(properties.into_values().collect())
     }
 
-    /// The parameter that a property at the top would be.
+    /// Returns the parameter for a top-level property.
     pub(in crate::authoring::import) fn property(
         &self,
         source: RefResolver<'a>,
@@ -186,8 +189,7 @@ impl<'a> OperationBody<'a> {
         !is_known && (found.is_closed || found.read_only.contains(name))
     }
 
-    /// The properties at the top without which a request is refused, and the parameters that they
-    /// would be.
+    /// Returns the required top-level properties, each with its parameter.
     pub(in crate::authoring::import) fn required(
         &self,
         source: RefResolver<'a>,
@@ -202,7 +204,7 @@ impl<'a> OperationBody<'a> {
         self.required
     }
 
-    /// The body in the task.
+    /// Builds the body in the task.
     pub(super) fn value(&self, schemas: &mut SchemaImporter<'a, '_>) -> Value {
         let mut media = Map::new();
         if let Some(schema) = self.schema {
@@ -245,7 +247,7 @@ impl BodyProperty<'_> {
             || schema.get("contentMediaType").is_some()
     }
 
-    /// The parameter that it would be, without its name.
+    /// Builds the parameter for this property, without its name.
     fn variable(&self, source: RefResolver<'_>) -> DocumentParameter {
         let mut variable = DocumentParameter::new(String::new(), None, self.required);
         let resolved = source.resolve(self.schema).ok();
@@ -256,7 +258,7 @@ impl BodyProperty<'_> {
     }
 }
 
-/// The properties of a schema and of those that it is combined of.
+/// The properties of a schema and of the schemas that it combines.
 #[derive(Default)]
 struct PropertySet<'a> {
     properties: IndexMap<&'a str, BodyProperty<'a>>,
@@ -268,7 +270,8 @@ struct PropertySet<'a> {
 }
 
 impl<'a> PropertySet<'a> {
-    /// Collects them. None when a value may be something else than an object with those.
+    /// Collects the properties. `None` when a value may be something other than an object with these
+    /// properties.
     fn gather(&mut self, source: RefResolver<'a>, schema: &'a Value, depth: usize) -> Option<()> {
         let schema = source.resolve(schema).ok()?;
         // Rules about several properties together hold for a whole body alone.

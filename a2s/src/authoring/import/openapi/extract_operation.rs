@@ -30,7 +30,7 @@ impl ExtractError {
         Self { location: place.into(), reason: reason.into(), hint: None }
     }
 
-    /// A `$ref` without which nothing can be sent leads nowhere.
+    /// Creates the error for an unresolved `$ref` without which the request cannot be sent.
     pub(super) fn unresolved(place: &str, error: &UnresolvedRef) -> Self {
         Self::new(place, error.to_string()).with_hint(error.hint())
     }
@@ -49,7 +49,7 @@ pub(in crate::authoring::import) struct ExtractedOperation<'a> {
     server: TaskServer,
     parameters: Vec<TaskParameter<'a>>,
     body: Option<OperationBody<'a>>,
-    /// The answer of success, when there is one, is the first.
+    /// The responses. The success response, if any, is the first.
     responses: Vec<OperationResponse<'a>>,
     security: Vec<Value>,
     schemes: Map<String, Value>,
@@ -57,8 +57,8 @@ pub(in crate::authoring::import) struct ExtractedOperation<'a> {
 }
 
 impl<'a> ExtractedOperation<'a> {
-    /// Cuts an operation out. `server` stands in place of the description's own, relative
-    /// addresses are relative to `base`, and the body is of `media_type` where there is a choice.
+    /// Extracts an operation. `server` replaces the server of the description. Relative addresses are
+    /// relative to `base`. `media_type` is the preferred type of the body.
     pub(in crate::authoring::import) fn extract(
         operation: SpecOperation<'a>,
         server: Option<&Url>,
@@ -92,7 +92,7 @@ impl<'a> ExtractedOperation<'a> {
         self.operation.source
     }
 
-    /// The host that the task addresses.
+    /// Returns the host of the task's address.
     pub(in crate::authoring::import) fn domain(&self) -> &str {
         &self.server.domain
     }
@@ -133,7 +133,7 @@ impl<'a> ExtractedOperation<'a> {
         answer.outputs(self.operation, taken, remarks)
     }
 
-    /// The task.
+    /// Builds the task.
     pub(in crate::authoring::import) fn task(
         &self,
         detail: SchemaDetail,
@@ -434,7 +434,7 @@ fn scheme(raw: &Value, scopes: &[&str]) -> Option<Value> {
     Some(Value::Object(kept))
 }
 
-/// Adds a scheme; when it is known already, the scopes that are demanded this time.
+/// Adds a scheme. If the scheme exists already, adds only its newly required scopes.
 fn merge_scheme(schemes: &mut Map<String, Value>, name: &str, scheme: Value) {
     let Some(known) = schemes.get_mut(name) else {
         schemes.insert(name.to_owned(), scheme);

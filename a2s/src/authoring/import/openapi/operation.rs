@@ -6,7 +6,7 @@ use crate::authoring::import::ImportRejection;
 use crate::authoring::import::ref_resolver::{RefResolver, quote_for_message};
 use crate::authoring::naming;
 
-/// The most operations of a description.
+/// The maximum number of operations in a description.
 const MAX_OPERATIONS: usize = 20_000;
 /// The methods, as descriptions write them.
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
@@ -31,7 +31,7 @@ impl<'a> SpecOperation<'a> {
         self.raw.get("operationId").and_then(Value::as_str).filter(|id| !id.is_empty())
     }
 
-    /// `GET /users/{id}`.
+    /// Returns method and path: `GET /users/{id}`.
     pub(in crate::authoring::import) fn label(&self) -> String {
         format!("{} {}", self.method.to_ascii_uppercase(), quote_for_message(self.path))
     }
@@ -43,12 +43,12 @@ impl<'a> SpecOperation<'a> {
         })
     }
 
-    /// Its place in the description.
+    /// Returns its location in the description.
     pub(in crate::authoring::import) fn location(&self) -> String {
         format!("paths.{}.{}", quote_for_message(self.path), self.method)
     }
 
-    /// A name out of method and path: `GET /users/{id}` is `GetUsersById`.
+    /// Builds a name from method and path: `GET /users/{id}` is `GetUsersById`.
     pub(super) fn name_by_path(&self) -> String {
         let words = self.path.split('/').map(|segment| match segment.strip_prefix('{') {
             Some(parameter) => format!("by {parameter}"),
@@ -59,7 +59,7 @@ impl<'a> SpecOperation<'a> {
     }
 }
 
-/// Every operation in the order of the description, and the paths that cannot be read.
+/// Returns every operation in the order of the description, and the paths that cannot be read.
 pub(in crate::authoring::import) fn operations(
     source: RefResolver<'_>,
 ) -> (Vec<SpecOperation<'_>>, Vec<ImportRejection>) {

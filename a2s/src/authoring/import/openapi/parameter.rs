@@ -21,14 +21,14 @@ pub(in crate::authoring::import) enum ParameterIn {
     Cookie,
 }
 
-/// A parameter as the task has it.
+/// A parameter of the task.
 #[derive(Debug, Clone)]
 pub(in crate::authoring::import) struct TaskParameter<'a> {
-    /// Its name on the wire.
+    /// Its name in the request.
     pub(in crate::authoring::import) name: String,
     pub(in crate::authoring::import) location: ParameterIn,
     pub(in crate::authoring::import) required: bool,
-    /// The only value that it has; it is written in the step.
+    /// The constant value. The import writes it into the step.
     pub(in crate::authoring::import) constant: Option<String>,
     description: Option<&'a str>,
     style: Option<&'a str>,
@@ -40,9 +40,9 @@ pub(in crate::authoring::import) struct TaskParameter<'a> {
 #[derive(Debug, Clone)]
 enum ParameterContent<'a> {
     Schema(&'a Value),
-    /// No schema, but perhaps a type.
+    /// A type, without a schema.
     Kind(ValueType),
-    /// One media type.
+    /// A media type, with its schema if it has one.
     Content(&'a str, Option<&'a Value>),
 }
 
@@ -73,7 +73,7 @@ impl ParameterIn {
             .find(|place| place.as_str() == word)
     }
 
-    /// As a description writes it.
+    /// Returns the name that descriptions use.
     pub(in crate::authoring::import) fn as_str(self) -> &'static str {
         match self {
             Self::Path => "path",
@@ -83,7 +83,7 @@ impl ParameterIn {
         }
     }
 
-    /// The field of `input_mapping`.
+    /// Returns the field of `input_mapping` for this location.
     pub(in crate::authoring::import) fn mapping_group(self) -> &'static str {
         match self {
             Self::Path => "pathParameters",
@@ -104,7 +104,7 @@ impl ParameterIn {
 }
 
 impl<'a> TaskParameter<'a> {
-    /// The parameters of path and operation together, those of the operation first.
+    /// Reads the parameters of path and operation together, those of the operation first.
     pub(super) fn read_all(
         operation: SpecOperation<'a>,
         remarks: &mut Vec<ImportWarning>,
@@ -132,7 +132,7 @@ impl<'a> TaskParameter<'a> {
         Ok(parameters)
     }
 
-    /// A parameter; none when requests have their own.
+    /// Reads a parameter; `None` for a header that each request sets itself.
     fn of(
         raw: &'a Value,
         at: &str,
@@ -208,7 +208,7 @@ impl<'a> TaskParameter<'a> {
         }))
     }
 
-    /// A parameter that is only named: text.
+    /// Creates a parameter of which only the name is known. Its type is text.
     pub(super) fn text(name: &str, place: ParameterIn, constant: Option<String>) -> Self {
         Self {
             name: name.to_owned(),
@@ -240,7 +240,7 @@ impl<'a> TaskParameter<'a> {
             || (self.location == ParameterIn::Header && self.name.eq_ignore_ascii_case(name))
     }
 
-    /// The parameter of the document that fills it.
+    /// Creates the parameter of the document that fills it.
     pub(in crate::authoring::import) fn variable(
         &self,
         source: RefResolver<'_>,
@@ -258,7 +258,7 @@ impl<'a> TaskParameter<'a> {
         }
     }
 
-    /// The parameter in the task.
+    /// Builds the parameter in the task.
     pub(super) fn value(&self, schemas: &mut SchemaImporter<'a, '_>) -> Value {
         let mut value = Map::new();
         value.insert("name".to_owned(), json!(self.name));

@@ -14,14 +14,14 @@ use crate::authoring::{naming, sanitize};
 use crate::document::ValueType;
 use crate::task::MediaType;
 
-/// With more properties, the answer is one output.
+/// The maximum number of properties that become outputs. With more properties, the response is one output.
 const MAX_OUTPUTS: usize = 40;
-/// The longest description of an answer.
+/// The maximum length of a response's description, in characters.
 const MAX_DESCRIPTION: usize = 120;
 /// The depth to which the parts of combined schemas are searched for properties.
 const MAX_COMBINED: usize = 8;
 
-/// An answer by its status.
+/// A response with its status.
 #[derive(Debug, Clone)]
 pub(in crate::authoring::import) struct OperationResponse<'a> {
     status: String,
@@ -31,7 +31,7 @@ pub(in crate::authoring::import) struct OperationResponse<'a> {
 }
 
 impl<'a> OperationResponse<'a> {
-    /// The one answer of success, then those that report errors.
+    /// Reads the single success response, then the error responses.
     pub(super) fn read_all(
         operation: SpecOperation<'a>,
         remarks: &mut Vec<ImportWarning>,
@@ -82,7 +82,7 @@ impl<'a> OperationResponse<'a> {
         }
     }
 
-    /// The answer in the task.
+    /// Builds the response in the task.
     pub(super) fn value(
         &self,
         detail: SchemaDetail,
@@ -103,7 +103,7 @@ impl<'a> OperationResponse<'a> {
         Value::Object(value)
     }
 
-    /// The status, a range of them, or `default`.
+    /// Returns the status, a range of statuses, or `default`.
     pub(super) fn status(&self) -> &str {
         &self.status
     }
@@ -186,7 +186,7 @@ impl<'a> OperationResponse<'a> {
     }
 }
 
-/// The best answer of success: a 2xx status with JSON, else a 2xx status, a range or `default`.
+/// Finds the best success response: a 2xx status with JSON, else a 2xx status, a range or `default`.
 fn find_success(answers: &[OperationResponse<'_>]) -> Option<usize> {
     let rank = |answer: &OperationResponse<'_>| {
         let json = answer.media_type.is_some_and(is_json);
@@ -203,7 +203,7 @@ fn find_success(answers: &[OperationResponse<'_>]) -> Option<usize> {
     ranked.min().map(|(_, index)| index)
 }
 
-/// The status as a document has it.
+/// Returns the status in the form that documents use; `None` when the text is not a status.
 fn normalize_status(status: &str) -> Option<String> {
     if status == "default" {
         return Some(status.to_owned());
@@ -215,8 +215,8 @@ fn normalize_status(status: &str) -> Option<String> {
     (class && range).then_some(upper)
 }
 
-/// The properties at the top of an answer, and whether each is always there. None when it may be
-/// something else than an object with those.
+/// Returns the top-level properties of a response, and whether each is always present. `None` when the
+/// response may be something other than an object with these properties.
 fn properties<'a>(source: RefResolver<'a>, schema: &'a Value) -> Option<Vec<(&'a str, bool)>> {
     let (mut found, mut required) = (IndexSet::new(), BTreeSet::new());
     gather(source, schema, 0, &mut found, &mut required)?;

@@ -11,7 +11,7 @@ use crate::name::Domain;
 /// The address that a task is sent to.
 #[derive(Debug, Clone)]
 pub(super) struct TaskServer {
-    /// As the task has it.
+    /// The server in the task.
     pub(super) value: Value,
     /// The host for `domains`.
     pub(super) domain: String,
@@ -20,8 +20,8 @@ pub(super) struct TaskServer {
 const HINT: &str = "Give the address of the service: `--server https://api.example.com`.";
 
 impl TaskServer {
-    /// The server that was asked for, else the first of the operation, of its path or of the
-    /// description that can be addressed.
+    /// Chooses the server: the requested one, else the first usable server of the operation, of its path or
+    /// of the description.
     pub(super) fn of(
         operation: SpecOperation<'_>,
         asked: Option<&Url>,

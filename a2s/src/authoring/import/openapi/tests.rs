@@ -275,14 +275,14 @@ fn what_a_document_may_not_have_is_told() {
     for reason in [
         "`Authorization` became a security scheme (HTTP bearer)",
         "the path has no `{gone}`",
-        "it has no schema; a whole number is taken",
-        "9223372036854775807 is a number that no document may hold",
-        "leads out of the description",
-        "no style `simple`",
-        "no security scheme of this name",
-        "an answer of `application/xml` has no members; it is taken as a whole",
-        "no status of an answer",
-        "what stands behind `#`",
+        "the parameter has no schema; the import accepts a whole number",
+        "9223372036854775807 is a number that is not allowed in a document",
+        "refers to another file",
+        "cannot have the style `simple`",
+        "no security scheme with this name",
+        "a response of `application/xml` has no members; the output is the whole response",
+        "not a response status",
+        "the text after `#`",
     ] {
         assert!(told.contains(reason), "{reason} in {told}");
     }
@@ -385,7 +385,7 @@ fn a_large_answer_is_cut_off_where_it_is_deep() {
     let (imported, _) = import_one(&description);
     assert!(imported.text.len() < 1 << 20);
     assert!(
-        reasons(&imported).iter().any(|reason| reason.contains("cut off")),
+        reasons(&imported).iter().any(|reason| reason.contains("cuts off")),
         "{:?}",
         reasons(&imported)
     );
@@ -417,8 +417,8 @@ fn other_descriptions_are_refused_with_what_to_do() {
         |description: Value| import_openapi(&description, &OpenApiOptions::default()).unwrap_err();
     assert!(refuse(json!({"swagger": "2.0"})).hint.contains("swagger2openapi"));
     assert!(refuse(json!({"openapi": "4.0.0"})).message.contains("OpenAPI 4.0.0"));
-    assert!(refuse(json!({"arazzo": "1.0.0"})).message.contains("no OpenAPI description"));
-    assert!(refuse(json!([])).message.contains("no OpenAPI description"));
+    assert!(refuse(json!({"arazzo": "1.0.0"})).message.contains("not an OpenAPI description"));
+    assert!(refuse(json!([])).message.contains("not an OpenAPI description"));
     assert!(refuse(json!({"openapi": "3.1.0", "info": {}})).message.contains("no operations"));
     let options = OpenApiOptions { operations: vec!["getItm".to_owned()], ..Default::default() };
     let paths = json!({"/x": {"get": {"operationId": "getItem", "responses": {}}}});
@@ -540,11 +540,12 @@ fn a_description_whose_operations_are_elsewhere_says_so() {
     let error = import_openapi(&description_of_paths(&paths), &OpenApiOptions::default());
     let message = error.unwrap_err().message;
     assert!(
-        message
-            .starts_with("no operation of the description can be read; of 2, the first: GET /x: "),
+        message.starts_with(
+            "none of the 2 operations of the description can be imported; the first error: GET /x: "
+        ),
         "{message}"
     );
-    assert!(message.contains("leads out of the description"), "{message}");
+    assert!(message.contains("refers to another file"), "{message}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn a_body_without_a_media_type_is_none() {
     assert_eq!(check_warned(&empty, message, &format!("{place}.content")).body, None);
     check_refused(&post(json!({})), "the request body has no `content`", place);
     let odd = post(json!({"content": {"json": {}}}));
-    check_refused(&odd, "`json` is no media type", &format!("{place}.content.json"));
+    check_refused(&odd, "`json` is not a media type", &format!("{place}.content.json"));
     let task = specification("/a", "trace", json!({"requestBody": {"content": {"a/b": {}}}}));
     let message = "a TRACE request has no body";
     assert_eq!(check_warned(&task, message, ".paths[\"/a\"].trace.requestBody").body, None);

@@ -44,7 +44,7 @@ fn a_style_of_another_place_is_refused() {
     ] {
         let parameter = json!({"name": "p", "in": place, "style": style, "schema": {}});
         let task = get(json!({"parameters": [parameter]}));
-        let message = format!("the parameter `p` cannot have the style `{style}` where it stands");
+        let message = format!("the parameter `p` cannot have the style `{style}` at this location");
         check_refused(&task, &message, ".paths[\"/a\"].get.parameters[0].style");
         let (_, diagnostics) = read_with_remarks(&task);
         assert_eq!(diagnostics[0].hint.as_deref(), Some(known));
@@ -63,17 +63,17 @@ fn a_mistake_in_a_parameter_is_shown_where_it_stands() {
     let message = "the parameter `p` has both `schema` and `content`";
     let both = json!({"name": "p", "in": "query", "schema": {}, "content": {"a/b": {}}});
     refused(both, message, ".content");
-    let message = "the `content` of the parameter `p` has one media type; there are 2";
+    let message = "the `content` of the parameter `p` must have one media type, not 2";
     let two = json!({"name": "p", "in": "query", "content": {"a/b": {}, "a/c": {}}});
     refused(two, message, ".content");
     let odd = json!({"name": "p", "in": "query", "content": {"json": {}}});
-    refused(odd, "`json` is no media type", ".content.json");
-    refused(json!(["p"]), "a parameter is a mapping, not a list", "");
+    refused(odd, "`json` is not a media type", ".content.json");
+    refused(json!(["p"]), "a parameter must be a mapping, not a list", "");
     refused(json!({"name": "", "in": "query"}), "a parameter has no name", "");
-    refused(json!({"name": "a b", "in": "header"}), "`a b` is no header name", "");
+    refused(json!({"name": "a b", "in": "header"}), "`a b` is not a header name", "");
     refused(json!({"name": "p", "in": "body"}), "the parameter `p` has no `in`", "");
     let task = get(json!({"parameters": {"p": {"in": "query"}}}));
-    let message = "`parameters` is a mapping, and a list is required here";
+    let message = "`parameters` is a mapping; a list is required here";
     check_refused(&task, message, ".paths[\"/a\"].get.parameters");
 }
 
@@ -98,7 +98,7 @@ fn headers_that_are_no_inputs_are_left_out_with_a_warning() {
     }
     for name in ["Host", "Content-Length", "cookie", "Accept-Encoding"] {
         let task = get(json!({"parameters": [{"name": name, "in": "header", "schema": {}}]}));
-        let message = format!("the header `{name}` is no input of a request");
+        let message = format!("the header `{name}` cannot be an input of a request");
         let read = check_warned(&task, &message, ".paths[\"/a\"].get.parameters[0]");
         assert_eq!(read.parameters, []);
     }

@@ -61,7 +61,7 @@ fn security_is_read_into_types() {
 fn what_is_wrong_with_security_is_a_warning() {
     let mut task = get(json!({"security": [{"none": []}, {}]}));
     let place = ".paths[\"/a\"].get.security[0].none";
-    let read = check_warned(&task, "no security scheme `none` is defined", place);
+    let read = check_warned(&task, "unknown security scheme `none`", place);
     assert_eq!(read.security[0][0].scheme, None);
     task["components"] = json!({"securitySchemes": {"none": {"type": "apiKey", "name": "x"}}});
     let (severity, message, path) = remark(&task);
@@ -85,19 +85,19 @@ fn credentials_that_are_not_sent_are_a_warning() {
     for (scheme, warning) in [
         (
             json!({"type": "http", "scheme": "digest"}),
-            "credentials that are not sent: `a` (HTTP digest)",
+            "credentials that the executor does not send: `a` (HTTP digest)",
         ),
         (
             json!({"type": "apiKey", "in": "header", "name": "Host"}),
-            "not sent: `a` (an API key in a header)",
+            "does not send: `a` (an API key in a header)",
         ),
         (
             json!({"type": "openIdConnect", "openIdConnectUrl": "/x"}),
-            "no tokens are fetched for `a` (OpenID Connect)",
+            "cannot fetch tokens for `a` (OpenID Connect)",
         ),
         (
             json!({"type": "oauth2", "flows": {"implicit": {"authorizationUrl": "/ask", "scopes": {}}}}),
-            "no tokens are fetched for `a` (OAuth 2.0); store one as a bearer token",
+            "the executor cannot fetch tokens for `a` (OAuth 2.0); store a token as a bearer token",
         ),
     ] {
         task["components"]["securitySchemes"]["a"] = scheme;
@@ -129,7 +129,7 @@ fn a_host_that_gives_tokens_belongs_to_the_domains() {
         json!({"type": "oauth2", "flows": flow("https://login.example/token")});
     let (severity, message, _) = remark(&task);
     assert_eq!(severity, DiagnosticSeverity::Warning);
-    assert_eq!(message, "tokens are got from `login.example`, which `domains` does not name");
+    assert_eq!(message, "the task gets tokens from `login.example`, which `domains` does not list");
     task["components"]["securitySchemes"]["a"]["flows"] = flow("oauth/token");
     let task = Task::OpenApi(Box::new(read(&task)));
     let SecurityScheme::OAuth2(flows) = task.security()[0][0].scheme.clone().unwrap() else {

@@ -46,16 +46,16 @@ fn answers_that_are_as_declared_or_that_fail_are_fine() {
 fn an_answer_that_is_not_as_declared_is_an_error() {
     check(
         &json!({"body": {"id": "one"}}),
-        &["the answer has a string at `body.id`, where a whole number belongs"],
+        &["the answer has a string at `body.id`, where a whole number is required"],
     );
     check(&json!({"body": {"kind": "x"}}), &["the answer lacks `id` at `body`"]);
     check(
         &json!({"body": {"id": 1, "kind": "z"}}),
-        &["the answer has another value at `body.kind` than \"x\", \"y\""],
+        &["the answer has a value at `body.kind` that is not one of \"x\", \"y\""],
     );
     check(
         &json!({"body": {"id": 1, "tags": ["a", 7]}}),
-        &["the answer has a whole number at `body.tags[1]`, where a string belongs"],
+        &["the answer has a whole number at `body.tags[1]`, where a string is required"],
     );
     check(&json!({"status": 201, "body": {"id": 1}}), &["the operation declares no status 201"]);
 }
@@ -72,8 +72,9 @@ fn missing_output_fails_the_step_unless_handled() {
     );
     let headless = told(&more, &json!({"body": {"id": 1, "kind": "x"}}));
     assert!(
-        headless[0]
-            .contains("the step sets `left` from the answer, but there is no header `x-left`"),
+        headless[0].contains(
+            "the step sets `left` from the answer, but the response has no header `x-left`"
+        ),
         "{headless:?}"
     );
     let mut handled = more;
@@ -87,16 +88,18 @@ fn an_output_that_the_capability_never_gives_is_an_error() {
     assert_eq!(told(json!({"id": 1, "kind": "x"})), NOTHING);
     assert_eq!(told(json!({"id": 1})), NOTHING);
     let error = |text: &str| {
-        [format!("error A2S059: the result never has this: it {text} (examples[0].output)")]
+        [format!(
+            "error A2S059: the capability never returns this result: the example {text} (examples[0].output)"
+        )]
     };
     assert_eq!(
         told(json!({"id": 1, "name": "x"})),
-        error("has `name` at `output`, which is never there")
+        error("has `name` at `output`, which does not exist there")
     );
-    assert_eq!(told(json!([1])), error("has a list at `output`, where an object belongs"));
+    assert_eq!(told(json!([1])), error("has a list at `output`, where an object is required"));
     assert_eq!(
         told(json!({"id": "one"})),
-        error("has a string at `output.id`, where a whole number or null belongs")
+        error("has a string at `output.id`, where a whole number or null is required")
     );
 }
 
@@ -107,8 +110,8 @@ fn ways_lead_to_task_steps() {
         told.first().cloned().unwrap_or_default()
     };
     assert_eq!(told("a"), "");
-    assert!(told("a[0]").contains("`a` has no `for_each`, and so no iterations"));
-    assert!(told("b").contains("there is no task step `b`"));
-    assert!(told("a/b").contains("there is no task step `a/b`"));
-    assert!(told("a b").contains("`a b` names no step"));
+    assert!(told("a[0]").contains("`a` has no `for_each`, so it has no iterations"));
+    assert!(told("b").contains("unknown task step `b`"));
+    assert!(told("a/b").contains("unknown task step `a/b`"));
+    assert!(told("a b").contains("`a b` is not the path of a step"));
 }

@@ -78,31 +78,31 @@ fn text_in_an_address_is_what_it_reads_as() {
     let told = |schema: &Value, template: Value, expected: &str| {
         assert_eq!(check_parameter(schema, &template), [expected], "{template}");
     };
-    told(&integer, json!("abc"), "`queryParameters.x` takes a whole number, not the text `abc`");
-    told(&integer, json!(5.5), "`queryParameters.x` takes a whole number, not `5.5`");
-    told(&integer, json!(true), "`queryParameters.x` takes a whole number, not `true`");
-    told(&integer, json!({"a": 1}), "`queryParameters.x` takes a whole number, not an object");
+    told(&integer, json!("abc"), "`queryParameters.x` accepts a whole number, not the text `abc`");
+    told(&integer, json!(5.5), "`queryParameters.x` accepts a whole number, not `5.5`");
+    told(&integer, json!(true), "`queryParameters.x` accepts a whole number, not `true`");
+    told(&integer, json!({"a": 1}), "`queryParameters.x` accepts a whole number, not an object");
     told(
         &integer,
         json!("${thing}"),
-        "`queryParameters.x` takes a whole number, and `${thing}` is an object",
+        "`queryParameters.x` accepts a whole number, but `${thing}` is an object",
     );
     let text = json!({"type": "string"});
     for fits in [json!(5), json!(true), json!("${count}"), json!([]), json!("")] {
         assert_eq!(check_parameter(&text, &fits), NOTHING, "{fits}");
     }
-    told(&text, json!(["a", "b"]), "`queryParameters.x` takes a string, not a list");
-    told(&text, json!("${list}"), "`queryParameters.x` takes a string, and `${list}` is a list");
+    told(&text, json!(["a", "b"]), "`queryParameters.x` accepts a string, not a list");
+    told(&text, json!("${list}"), "`queryParameters.x` accepts a string, but `${list}` is a list");
     let boolean = json!({"type": "boolean"});
     assert_eq!(check_parameter(&boolean, &json!("true")), NOTHING);
-    told(&boolean, json!("yes"), "`queryParameters.x` takes a boolean, not the text `yes`");
+    told(&boolean, json!("yes"), "`queryParameters.x` accepts a boolean, not the text `yes`");
     let list = json!({"type": "array", "items": {"type": "integer"}});
     for fits in [json!([1, "2"]), json!("1,2"), json!(7), json!("${list}"), json!("${text}")] {
         assert_eq!(check_parameter(&list, &fits), NOTHING, "{fits}");
     }
     assert_eq!(
         check_parameter(&list, &json!([1, "two"])),
-        ["`queryParameters.x[1]` takes a whole number, not the text `two` @[1]"]
+        ["`queryParameters.x[1]` accepts a whole number, not the text `two` @[1]"]
     );
     let unit = json!({"type": "string", "enum": ["metric", "standard", 1]});
     assert_eq!(
@@ -117,13 +117,13 @@ fn text_in_an_address_is_what_it_reads_as() {
     told(
         &unit,
         json!("metrik"),
-        "`queryParameters.x` takes one of `metric`, `standard`, not `metrik`",
+        "`queryParameters.x` accepts one of `metric`, `standard`, not `metrik`",
     );
     let unit = json!({"enum": ["standard"]});
     told(
         &unit,
         json!("${unit}"),
-        "`queryParameters.x` takes only `standard`, and `${unit}` is never that",
+        "`queryParameters.x` accepts only `standard`, but `${unit}` never has such a value",
     );
     assert_eq!(check_parameter(&json!({"enum": [1, 2]}), &json!("2")), NOTHING);
 }
@@ -153,39 +153,42 @@ fn a_body_fits_its_schema_in_every_part() {
     let told = |template: Value, expected: &[&str]| {
         assert_eq!(check_body(&order, &template), expected, "{template}");
     };
-    told(json!({"count": 1}), &["`body` needs the member `item`, which is not there"]);
+    told(json!({"count": 1}), &["`body` requires the member `item`, which is missing"]);
     let pair = json!({"type": "object", "required": ["a", "b"]});
     assert_eq!(
         check_body(&pair, &json!({})),
-        ["a", "b"].map(|name| format!("`body` needs the member `{name}`, which is not there"))
+        ["a", "b"].map(|name| format!("`body` requires the member `{name}`, which is missing"))
     );
-    told(json!("${text}"), &["`body` takes an object, and `${text}` is a string"]);
-    told(json!(null), &["`body` takes an object, not `null`"]);
+    told(json!("${text}"), &["`body` accepts an object, but `${text}` is a string"]);
+    told(json!(null), &["`body` accepts an object, not `null`"]);
     told(
         json!({"item": 5, "count": "5", "size": "L", "tags": ["a", 5], "note": "in ${count}"}),
         &[
-            "`body.item` takes a string, not `5` @.item",
-            "`body.count` takes a whole number, not the text `5` @.count",
-            "`body.size` takes one of `S`, `M`, not `L` @.size",
-            "`body.tags[1]` takes a string, not `5` @.tags[1]",
+            "`body.item` accepts a string, not `5` @.item",
+            "`body.count` accepts a whole number, not the text `5` @.count",
+            "`body.size` accepts one of `S`, `M`, not `L` @.size",
+            "`body.tags[1]` accepts a string, not `5` @.tags[1]",
         ],
     );
     told(
         json!({"item": "${count}"}),
-        &["`body.item` takes a string, and `${count}` is a whole number @.item"],
+        &["`body.item` accepts a string, but `${count}` is a whole number @.item"],
     );
     told(
         json!({"item": "${maybe}"}),
-        &["error A2S048: `body.item` is required, and `maybe` is optional @.item"],
+        &["error A2S048: `body.item` requires a value, but `maybe` is optional @.item"],
     );
     let closed =
         json!({"type": "object", "properties": {"name": {}}, "additionalProperties": false});
-    assert_eq!(check_body(&closed, &json!({"nam": 1})), ["`body` takes no member `nam` @.nam"]);
+    assert_eq!(
+        check_body(&closed, &json!({"nam": 1})),
+        ["`body` does not accept a member `nam` @.nam"]
+    );
     let list = json!({"type": "array", "items": {"$ref": "#/components/schemas/Node"}});
     assert_eq!(check_body(&list, &json!([{"id": 1, "next": {"id": 2}}])), NOTHING);
     assert_eq!(
         check_body(&list, &json!([{"id": 1, "next": {"id": "2"}}])),
-        ["`body[0].next.id` takes a whole number, not the text `2` @[0].next.id"]
+        ["`body[0].next.id` accepts a whole number, not the text `2` @[0].next.id"]
     );
 }
 
@@ -199,18 +202,18 @@ fn a_body_fits_one_of_several_forms() {
     for fits in [json!({"a": 1}), json!({"b": 1, "c": 1}), json!("x"), json!("${free}")] {
         assert_eq!(check_body(&schema, &fits), NOTHING, "{fits}");
     }
-    assert_eq!(check_body(&schema, &json!(5)), ["`body` takes an object or a string, not `5`"]);
+    assert_eq!(check_body(&schema, &json!(5)), ["`body` accepts an object or a string, not `5`"]);
     // The closest form is meant.
     assert_eq!(
         check_body(&schema, &json!({})),
-        ["`body` needs the member `a`, which is not there"]
+        ["`body` requires the member `a`, which is missing"]
     );
     let even = json!({"anyOf": [
         {"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]},
     ]});
     assert_eq!(
         check_body(&even, &json!({})),
-        ["`body` fits none of the 2 forms that the specification allows"]
+        ["`body` does not match any of the 2 forms that the specification allows"]
     );
 }
 
@@ -234,23 +237,23 @@ fn graphql_variables_have_types() {
         assert_eq!(check_variable(declared, &fits), NOTHING, "{declared} {fits}");
     }
     for (declared, template, expected) in [
-        ("Int!", json!("5"), "`variables.x` takes a whole number, not the text `5`"),
-        ("Int", json!(1.5), "`variables.x` takes a whole number, not `1.5`"),
+        ("Int!", json!("5"), "`variables.x` accepts a whole number, not the text `5`"),
+        ("Int", json!(1.5), "`variables.x` accepts a whole number, not `1.5`"),
         (
             "String!",
             json!("${count}"),
-            "`variables.x` takes a string, and `${count}` is a whole number",
+            "`variables.x` accepts a string, but `${count}` is a whole number",
         ),
-        ("String!", json!(null), "`variables.x` takes a string, not `null`"),
+        ("String!", json!(null), "`variables.x` accepts a string, not `null`"),
         (
             "Color!",
             json!(null),
-            "`variables.x` takes an object, a list, a string, a number or a boolean, not `null`",
+            "`variables.x` accepts an object, a list, a string, a number or a boolean, not `null`",
         ),
-        ("[Int!]", json!(["a"]), "`variables.x[0]` takes a whole number, not the text `a` @[0]"),
-        ("[Int!]!", json!([null]), "`variables.x[0]` takes a whole number, not `null` @[0]"),
-        ("String", json!("${list}"), "`variables.x` takes a string, and `${list}` is a list"),
-        ("Boolean!", json!("true"), "`variables.x` takes a boolean, not the text `true`"),
+        ("[Int!]", json!(["a"]), "`variables.x[0]` accepts a whole number, not the text `a` @[0]"),
+        ("[Int!]!", json!([null]), "`variables.x[0]` accepts a whole number, not `null` @[0]"),
+        ("String", json!("${list}"), "`variables.x` accepts a string, but `${list}` is a list"),
+        ("Boolean!", json!("true"), "`variables.x` accepts a boolean, not the text `true`"),
     ] {
         assert_eq!(check_variable(declared, &template), [expected], "{declared} {template}");
     }
@@ -273,10 +276,13 @@ fn a_form_is_an_object_of_texts() {
             assert_eq!(check(&mut task, media_type, fits), NOTHING);
         }
         let told = check(&mut task, media_type, json!({"n": "five"}));
-        assert!(told[0].contains("`body.n` takes a whole number, not the text `five`"), "{told:?}");
+        assert!(
+            told[0].contains("`body.n` accepts a whole number, not the text `five`"),
+            "{told:?}"
+        );
         let told = check(&mut task, media_type, json!({"file": "a"}));
-        assert!(told[0].contains("`body` needs the member `n`"), "{told:?}");
+        assert!(told[0].contains("`body` requires the member `n`"), "{told:?}");
         let told = check(&mut task, media_type, json!("n=5"));
-        assert!(told[0].contains("`body` takes an object, not the text `n=5`"), "{told:?}");
+        assert!(told[0].contains("`body` accepts an object, not the text `n=5`"), "{told:?}");
     }
 }

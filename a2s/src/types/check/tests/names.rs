@@ -53,29 +53,29 @@ fn what_steps_give_has_types() {
         (
             &number,
             "${order}",
-            "error A2S057: `queryParameters.x` takes a whole number, and `${order}` is an object",
+            "error A2S057: `queryParameters.x` accepts a whole number, but `${order}` is an object",
         ),
         (
             &text,
             "${lines}",
-            "error A2S057: `queryParameters.x` takes a string, and `${lines}` is a list",
+            "error A2S057: `queryParameters.x` accepts a string, but `${lines}` is a list",
         ),
         // It may be null, and is not sent then.
         (
             &text,
             "${buyer}",
-            "warning A2S057: `queryParameters.x` takes a string, and `${buyer}` is an object",
+            "warning A2S057: `queryParameters.x` accepts a string, but `${buyer}` is an object",
         ),
         (
             &json!({"type": "boolean"}),
             "${status}",
-            "error A2S057: `queryParameters.x` takes a boolean, and `${status}` is a whole number",
+            "error A2S057: `queryParameters.x` accepts a boolean, but `${status}` is a whole number",
         ),
         // Services do not always keep to what they say.
         (
             &json!({"type": "boolean"}),
             "${id}",
-            "warning A2S057: `queryParameters.x` takes a boolean, and `${id}` is a whole number",
+            "warning A2S057: `queryParameters.x` accepts a boolean, but `${id}` is a whole number",
         ),
         (
             &text,
@@ -124,7 +124,7 @@ fn a_loop_gives_items_inside_and_lists_outside() {
     assert_eq!(
         after_order(&[looped.clone(), ask("next", &number, &json!("${got}"))]),
         [format!(
-            "error A2S057: `queryParameters.x` takes a whole number, and `${{got}}` is a list {place}"
+            "error A2S057: `queryParameters.x` accepts a whole number, but `${{got}}` is a list {place}"
         )]
     );
     let inner = ask("inner", &json!({"type": "boolean"}), &json!("${got}"));
@@ -136,7 +136,7 @@ fn a_loop_gives_items_inside_and_lists_outside() {
         ],
     });
     let told = after_order(&[block]);
-    assert!(told[0].contains("and `${got}` is a whole number"), "{told:?}");
+    assert!(told[0].contains("but `${got}` is a whole number"), "{told:?}");
     looped["input_mapping"]["x"] = json!("${item.price}");
     let told = after_order(&[looped.clone()]);
     assert!(
@@ -146,7 +146,7 @@ fn a_loop_gives_items_inside_and_lists_outside() {
     for (items, what) in [("${id}", "a whole number"), ("${order}", "an object")] {
         looped["for_each"] = json!(items);
         looped["input_mapping"]["x"] = json!(1);
-        let message = format!("error A2S012: `{items}` is {what}, and a step runs over a list");
+        let message = format!("error A2S012: `{items}` is {what}; `for_each` requires a list");
         assert_eq!(
             after_order(&[looped.clone()]),
             [format!("{message} (execution.steps[1].for_each)")]
@@ -191,12 +191,12 @@ fn shared_variables_are_what_they_are_declared_to_be() {
     assert_eq!(check(json!({"o": "object"}), json!({"o.n": "$.n"}), "${o.n}"), NOTHING);
     assert_eq!(
         check(json!({"n": "string"}), json!({"n": "$.n"}), "${n}"),
-        ["warning A2S012: `n` is declared as a string, and this is a whole number \
+        ["warning A2S012: `n` is declared as a string, but this is a whole number \
           (execution.steps[0].output_mapping.n)"]
     );
     assert_eq!(
         check(json!({"n": "string"}), json!({"n.a": "$.n"}), "${n.a}"),
-        ["warning A2S012: `n` is declared as a string, and this makes it an object \
+        ["warning A2S012: `n` is declared as a string, but this makes it an object \
           (execution.steps[0].output_mapping[\"n.a\"])"]
     );
     let told = check(json!({"o": "object"}), json!({"o.n": "$.n"}), "${o.m}");

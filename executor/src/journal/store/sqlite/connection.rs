@@ -27,7 +27,7 @@ impl WriterConnection {
         Self { options: options.create_if_missing(false), connection: Some(connection) }
     }
 
-    /// Does jobs in order and together.
+    /// Performs jobs in order and together.
     pub(in crate::journal::store) async fn commit(
         &mut self,
         jobs: &[WriterJob],
@@ -48,7 +48,7 @@ impl WriterConnection {
         committed
     }
 
-    /// Opens a connection, and writes to see whether the disk takes it.
+    /// Opens a connection, and tests with a write whether the disk accepts it.
     async fn reconnect(&self) -> Result<SqliteConnection, sqlx::Error> {
         let mut connection = self.options.connect().await?;
         if let Err(error) = sqlx::query(PROOF).execute(&mut connection).await {
@@ -66,7 +66,7 @@ impl WriterConnection {
     }
 }
 
-/// Waits until the connection has given up its lock on the file.
+/// Closes the connection, and waits until it has released its lock on the file.
 async fn close(connection: SqliteConnection) {
     if let Err(error) = connection.close().await {
         tracing::warn!(%error, "the run database could not be closed cleanly");

@@ -19,12 +19,12 @@ use crate::vault::Ciphertext;
 const SIZES: [usize; 4] = [8, 32, 96, MAX_BATCH];
 
 const TOO_MANY: &str = "more items at a time than there are statements for";
-/// Run, epoch, step and exchange.
+/// The number of columns: run, epoch, step and exchange.
 const EXCHANGE_COLUMNS: usize = 4;
-/// Run, epoch, number, text, and how many of its run come before.
+/// The number of columns: run, epoch, number, text, and the number of earlier events of the run.
 const EVENT_COLUMNS: usize = 5;
 
-/// The statements of one size.
+/// The statements for one number of rows.
 struct InsertStatements {
     size: usize,
     /// Inserts exchanges, then events, if all events are in turn, and returns the number of inserted
@@ -32,7 +32,7 @@ struct InsertStatements {
     /// run. This is checked for the first event of each run, since the others follow it (see
     /// [`insert_together`]).
     insert: String,
-    /// The same with a transaction around it: one change of thread for the whole of it.
+    /// The same statement inside a transaction, so that all of it needs only one change of thread.
     commit: String,
 }
 

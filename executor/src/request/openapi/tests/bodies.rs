@@ -87,7 +87,7 @@ fn text_is_sent_as_it_is() {
         "text with characters outside ASCII can only be sent as UTF-8",
     );
     let xml = declared("application/xml", BodyFormat::Text, &[]);
-    check_refused(xml, json!({"a": 1}), "a body of type application/xml is a string");
+    check_refused(xml, json!({"a": 1}), "a body of type application/xml must be a string");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn binary_content_is_base64_or_text() {
     let other = json!({"text": "x", "content_type": "image/gif"});
     check_refused(png(), other, "its `content_type` is not image/png");
     check_refused(png(), json!({"base64": "?"}), "`base64` is not Base64");
-    let reason = "binary content is a string, `{base64: …}` or `{text: …}`";
+    let reason = "binary content must be a string, `{base64: …}` or `{text: …}`";
     check_refused(png(), json!([1]), reason);
 }
 
@@ -122,7 +122,7 @@ fn under_a_range_the_value_decides() {
     assert_eq!(named, "image/gif");
     let pdf = json!({"text": "x", "content_type": "application/pdf"});
     check_refused(image(), pdf, "its `content_type` is not image/*");
-    let reason = "the body is image/*: write `{base64: …, content_type: …}`";
+    let reason = "the body must be image/*: write `{base64: …, content_type: …}`";
     check_refused(image(), json!("x"), reason);
 }
 
@@ -313,7 +313,7 @@ fn encoding_says_how_parts_are_written() {
     let png = || multipart(&[("scan", of_type("image/png", FieldType::File))]);
     let gif = json!({"scan": {"text": "x", "content_type": "image/gif"}});
     check_refused(png(), gif, "field `scan`: its `content_type` is not one that the field accepts");
-    let reason = "field `scan`: binary content is a string, `{base64: …}` or `{text: …}`";
+    let reason = "field `scan`: binary content must be a string, `{base64: …}` or `{text: …}`";
     check_refused(png(), json!({"scan": {"a": 1}}), reason);
     // A name that is not from the specification is data, and shown nowhere.
     let reason = "`base64` is not Base64";

@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::UnsentNames;
 
-/// The schema of a property that only the service sets. No other one of ours has no values.
+/// Creates the schema of a property that only the service sets. All other translated schemas allow a value.
 pub(super) fn no_value_schema() -> Value {
     json!({ "enum": [] })
 }
 
-/// The types, unless one of them is none.
+/// Returns the types; `None` when one of them is not a type.
 pub(super) fn types(value: &Value) -> Option<Value> {
     const KNOWN: [&str; 7] = ["null", "boolean", "object", "array", "number", "string", "integer"];
     let named: Vec<&str> = match value {
@@ -78,7 +78,7 @@ pub(super) fn exclusive(members: &Map<String, Value>, key: &str, value: &Value) 
     Some(bound.clone()).filter(Value::is_number)
 }
 
-/// A whole number, however it is written.
+/// Returns a whole number, in any notation.
 pub(super) fn count(value: &Value) -> Option<Value> {
     let whole = value.as_u64().or_else(|| {
         let number = value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..=9e15).contains(n))?;
@@ -88,7 +88,7 @@ pub(super) fn count(value: &Value) -> Option<Value> {
     whole.map(Value::from)
 }
 
-/// The names that are missed.
+/// Returns the required names, without those that are not sent.
 pub(super) fn required(value: &Value, hidden: &UnsentNames) -> Option<Value> {
     let names = value.as_array()?.iter().filter_map(Value::as_str);
     let names: BTreeSet<&str> = names.filter(|name| !hidden.contains(*name)).collect();

@@ -9,8 +9,7 @@ use crate::request::schema::ValueDirection;
 const MAX_HOPS: usize = 16;
 
 impl<'t> SchemaTranslator<'t> {
-    /// Adds the properties that do not travel in this direction, of a schema, of its parts and of
-    /// its alternatives.
+    /// Adds the properties of a schema, its parts and its alternatives that are not sent in this direction.
     pub(super) fn collect_unsent(
         &mut self,
         members: &'t Map<String, Value>,

@@ -8,10 +8,10 @@ use super::keyword::types;
 use super::{FORMATS, MAX_DEPTH, SchemaTranslator};
 use crate::request::schema::{MAX_PATTERN_BYTES, compile};
 
-/// Memory that a pattern is given, in bytes: the least that will do.
+/// The memory limits for a pattern, in bytes. The smallest sufficient one is used.
 const PATTERN_BYTES: [usize; 3] = [1 << 11, 1 << 14, MAX_PATTERN_BYTES];
-/// Memory that all patterns of a translation may take, and that is tried for them. The time that it
-/// takes to read them grows with it.
+/// The maximum memory for all patterns of a translation, in bytes, including attempts that fail. The time
+/// for reading the patterns grows with it.
 pub(super) const MAX_PATTERNS_BYTES: usize = 4 << 20;
 
 impl<'t> SchemaTranslator<'t> {
@@ -27,7 +27,7 @@ impl<'t> SchemaTranslator<'t> {
         bytes.is_some_and(|bytes| self.reserve_memory(bytes))
     }
 
-    /// The memory that a pattern takes.
+    /// Returns the memory that a pattern takes.
     fn measure(&mut self, pattern: &'t str) -> Option<usize> {
         let schema = json!({ "pattern": pattern });
         PATTERN_BYTES

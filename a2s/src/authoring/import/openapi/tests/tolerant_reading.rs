@@ -41,12 +41,12 @@ fn what_is_meant_is_read_and_told() {
     assert_eq!(operation["requestBody"]["required"], json!(true));
     let told = reasons(&imported).join("\n");
     for reason in [
-        "`{term}` behind `?` is taken from the caller",
-        "`required` is a text; it is read as `true`",
-        "it is read as `string`",
-        "`minLength: \"3\"` is left out",
+        "the value of `{term}` after `?` comes from the caller",
+        "`required` is a text; the import reads it as `true`",
+        "the import reads it as `string`",
+        "the import drops `minLength: \"3\"`",
         "`uniqueItems` is a text",
-        "`type: \"date\"` is left out",
+        "the import drops `type: \"date\"`",
     ] {
         assert!(told.contains(reason), "{reason} in {told}");
     }
@@ -70,7 +70,7 @@ fn null_is_a_type_in_newer_descriptions() {
     let schema = &task["paths"]["/x/{id}"]["get"]["parameters"][0]["schema"];
     assert_eq!(*schema, json!({"type": ["integer", "null"]}));
     let told = reasons(&imported).join("\n");
-    assert!(told.contains("null is among its types") && told.contains("always needed"), "{told}");
+    assert!(told.contains("adds null to its types") && told.contains("always required"), "{told}");
 }
 
 #[test]
