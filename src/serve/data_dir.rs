@@ -225,7 +225,7 @@ mod tests {
                 }
                 set(&path, bits);
                 let refused = DataFolder::open(folder.path(), "up").unwrap_err();
-                assert!(refused.message.contains("other users may write"), "{}", refused.message);
+                assert!(refused.message.contains("other users can write"), "{}", refused.message);
                 assert!(refused.hint.is_some_and(|hint| hint.contains("chmod")), "{name}");
                 assert_eq!(mode(&path), bits);
             }

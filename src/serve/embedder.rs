@@ -139,15 +139,15 @@ mod tests {
     fn what_cannot_work_is_refused() {
         let endpoint = "http://a.example/v1";
         for (file, flags, told) in [
-            ("", [Some(endpoint), None], "needs a model"),
-            ("", [None, Some("m")], "belongs to an endpoint"),
-            ("", [Some("ftp://a.example"), Some("m")], "no HTTP address"),
+            ("", [Some(endpoint), None], "requires a model"),
+            ("", [None, Some("m")], "requires an embeddings endpoint"),
+            ("", [Some("ftp://a.example"), Some("m")], "not an HTTP address"),
             ("", [Some("http://me:s3cret@a.example"), Some("m")], "name or password"),
             ("dimensions = 0", [Some(endpoint), Some("m")], "1 to 8192"),
             ("", [Some("/nowhere/at/all"), None], "/nowhere/at/all"),
-            ("query-timeout = '0s'", [None, None], "20 s at most"),
-            ("query-timeout = '1m'", [None, None], "20 s at most"),
-            ("query-timeout = '-1s'", [None, None], "20 s at most"),
+            ("query-timeout = '0s'", [None, None], "at most 20 s"),
+            ("query-timeout = '1m'", [None, None], "at most 20 s"),
+            ("query-timeout = '-1s'", [None, None], "at most 20 s"),
         ] {
             let refused = read(file, flags, None).unwrap_err();
             assert!(refused.contains(told), "{refused}");

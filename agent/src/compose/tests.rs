@@ -171,7 +171,7 @@ fn a_proposal_is_a_document_that_says_what_it_does_and_why() {
         proposal.description,
         "Gives the current weather and the forecast for a city by its name, then posts a text as a tweet on Twitter"
     );
-    assert_eq!(proposal.links[0].because, "\"it\" is what GetCityWeather gives");
+    assert_eq!(proposal.links[0].because, "\"it\" is the output of GetCityWeather");
     let mapped = &proposal.document.content()["execution"]["steps"][1]["input_mapping"]["text"];
     let text = "${text} place: ${place}, temperature: ${temperature}, wind speed: ${wind_speed}";
     assert_eq!(mapped, text);

@@ -227,7 +227,7 @@ fn what_is_no_json_rpc_request_is_refused() {
     let null = Value::Null;
     check_refused("{", -32700, &null, "EOF");
     check_refused(r#"{"jsonrpc":"2.0","id":1,"method":"ping"} x"#, -32700, &null, "trailing");
-    check_refused(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, -32700, &null, "twice");
+    check_refused(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, -32700, &null, "duplicate");
     check_refused(&format!("{}{}", "[".repeat(100), "]".repeat(100)), -32700, &null, "deep");
     check_refused(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600, &null, "batch");
     check_refused("3", -32600, &null, "object");

@@ -397,11 +397,11 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
         let write = |lines: &[&str]| std::fs::write(&path, lines.join("\n") + "\n").unwrap();
         write(&[lines[0], lines[2]]);
-        check_broken(&path, 2, "another number");
+        check_broken(&path, 2, "the wrong number");
         write(&[lines[1], lines[0], lines[2]]);
-        check_broken(&path, 1, "another number");
+        check_broken(&path, 1, "the wrong number");
         write(&[lines[1], lines[2]]);
-        check_broken(&path, 1, "another number");
+        check_broken(&path, 1, "the wrong number");
     }
 
     /// A forger who computes the digest of a changed record again still has to change every record after
@@ -438,7 +438,7 @@ mod tests {
         for cut in first + 1..whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
             let _ = std::fs::remove_file(path.with_extension("jsonl.torn"));
-            check_broken(&path, 2, "unfinished");
+            check_broken(&path, 2, "incomplete");
             let (mut chain, torn) = open(&path);
             assert_eq!(torn, Some((cut - first) as u64));
             chain.append(&[r#"{"n":9}"#]).unwrap();

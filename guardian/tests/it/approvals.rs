@@ -428,7 +428,10 @@ async fn one_asker_cannot_fill_the_room_of_others() {
     }
     let denied = world.ask(&of(None, 10)).await;
     assert_eq!(denied["reasonCode"], json!(["approvals_quota"]));
-    assert!(denied["message"].as_str().unwrap().contains("10 approvals wait"), "{denied}");
+    assert!(
+        denied["message"].as_str().unwrap().contains("10 approvals are already pending"),
+        "{denied}"
+    );
     waiting(&world.ask(&of(Some("ann"), 0)).await);
 }
 

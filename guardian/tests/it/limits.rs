@@ -96,7 +96,7 @@ rules:
         );
         let said = told["message"].as_str().unwrap();
         assert!(
-            said.contains("changed and allowed now, and the rule three would count the step"),
+            said.contains("changed and allowed, and the rule three would count the step"),
             "{said}"
         );
     }

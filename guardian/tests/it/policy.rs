@@ -301,7 +301,7 @@ fn a_condition_that_fails_denies() {
         );
         assert!(ruling.response.message.contains(told), "{}", ruling.response.message);
     };
-    check("inputs.city == 'Paris'", json!({}), "there is no city; test with has(…)");
+    check("inputs.city == 'Paris'", json!({}), "the message has no city; test with has(…)");
     check("inputs.city", json!({"city": "Paris"}), "results in a string, not a boolean");
     check("inputs.city + 1 == 2", json!({"city": "s3cret"}), "cannot be evaluated");
     check("1 / inputs.n == 1", json!({"n": 0}), "cannot be evaluated");
@@ -585,22 +585,25 @@ fn a_condition_beyond_the_bounds_is_refused() {
         let faults = Policy::parse(&text).unwrap_err().to_string();
         assert!(faults.contains(reason), "{faults}");
     };
-    check(&"(".repeat(1000), "more than 8 brackets");
-    check(&format!("{}1{}", "[".repeat(9), "]".repeat(9)), "more than 8 brackets");
+    check(&"(".repeat(1000), "more than 8 nested brackets");
+    check(&format!("{}1{}", "[".repeat(9), "]".repeat(9)), "more than 8 nested brackets");
     check(&vec!["true"; 40].join(" || "), "more than 32 operators");
     check(&format!("{}true", "!".repeat(200)), "more than 32 operators");
     check(&format!("params{}", ".a".repeat(80)), "more than 64 selections");
     check(&format!("'{}' == ''", "x".repeat(1100)), "longer than 1024 bytes");
     check("outputs.exists(a, outputs.exists(b, a == b))", "has a loop inside a loop");
     check("'open", "a string without an end");
-    check("tool.matches(inputs.pattern)", "a pattern that is not written out");
-    check("tool.matches('(')", "a pattern that is none");
+    check("tool.matches(inputs.pattern)", "a pattern that is not a literal string");
+    check("tool.matches('(')", "an invalid pattern");
     check("outputs.map(o, o.split(',')) == []", "calls split");
-    check("Type{a: 1} == 1", "makes a Type");
+    check("Type{a: 1} == 1", "creates a Type");
     // Brackets in strings and comments do not count, and strings of every form end where CEL ends them.
     let raw = r"r'\' == tool || ((((((((( true )))))))))";
-    check(raw, "more than 8 brackets");
-    check(&format!("'''a'b''' == tool // '\n || {}", "(".repeat(20)), "more than 8 brackets");
+    check(raw, "more than 8 nested brackets");
+    check(
+        &format!("'''a'b''' == tool // '\n || {}", "(".repeat(20)),
+        "more than 8 nested brackets",
+    );
     let text = format!(
         "version: 1\ndefault: allow\nrules: [{{id: r, decision: deny, when: {}}}]",
         json!("tool == '((((((((((' // (((((((((((")
@@ -644,22 +647,22 @@ rules:
     modify: {}
 ";
     assert_snapshot!(faults(text), @r#"
-    line 5, column 10: rule first: on "steps/toolCall" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
-    line 5, column 26: rule first: on "ping" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
+    line 5, column 10: rule first: on "steps/toolCall" is not one of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
+    line 5, column 26: rule first: on "ping" is not one of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
     line 6, column 11: rule first: tool is empty, so it would never match
-    line 7, column 11: rule first: when reads inputz, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params
-    line 9, column 9: rule first: the id is there twice
-    line 9, column 9: rule first: decision modify needs modify
-    line 11, column 9: rule "two words": an id has 1 to 64 letters, digits, dots, dashes or underscores
-    line 11, column 9: rule two words: modify needs decision modify
+    line 7, column 11: rule first: when reads inputz, which is not one of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params
+    line 9, column 9: rule first: duplicate id
+    line 9, column 9: rule first: decision modify requires modify
+    line 11, column 9: rule "two words": an id must have 1 to 64 letters, digits, dots, dashes or underscores
+    line 11, column 9: rule two words: modify requires decision modify
     line 12, column 11: rule two words: when is not CEL: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}
-    line 16, column 9: rule third: on is empty, so it would never apply
+    line 16, column 9: rule third: on is empty, so the rule would never apply
     line 19, column 13: rule third: modify.set "a..b" has an empty name
-    line 20, column 16: rule third: modify.remove "a[" has a bracket without its pair
-    line 22, column 19: rule third: modify.redact.regex is no pattern: unclosed group
+    line 20, column 16: rule third: modify.remove "a[" has an unclosed bracket
+    line 22, column 19: rule third: modify.redact.regex is not a pattern: unclosed group
     line 23, column 11: rule third: modify.redact must have either pattern or regex, not both
     line 24, column 11: rule third: modify.redact requires a path, a pattern or a regex
-    line 25, column 9: rule empty: modify needs 1 to 64 changes
+    line 25, column 9: rule empty: modify requires 1 to 64 changes
     "#);
 }
 
@@ -688,7 +691,7 @@ rules:
     line 2, column 1: unknown field `defaults`, expected one of version, default, rules; did you mean `default`?
     line 4, column 5: missing field `decision`
     line 5, column 5: unknown field `decide`, expected one of id, description, on, tool, capability, host, user, agent, session, when, limit, decision, message, reason_codes, modify, approval
-    line 6, column 11: rule first: when reads inputz, which is none of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params
+    line 6, column 11: rule first: when reads inputz, which is not one of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params
     line 8, column 9: a text or a list of texts is required here
     line 9, column 15: a text is required here
     line 10, column 15: unknown variant `maybe`, expected one of allow, deny, modify, approve
@@ -699,7 +702,7 @@ rules:
     line 13, column 5: missing field `id`
     line 14, column 22: a list is required here: write each item after `- `, or all items in [ ]
     line 14, column 45: names with values are required here, as in `name: value`
-    line 15, column 21: rule third: on "toolCall" is none of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
+    line 15, column 21: rule third: on "toolCall" is not one of steps/agentTrigger, steps/message, steps/toolCallRequest, steps/toolCallResult, steps/knowledgeRetrieval, steps/memoryStore, steps/memoryContextRetrieval, protocols/MCP, message/send, message/stream, task/get, tasks/cancel, tasks/resubscribe, task/pushNotificationConfig/set, task/pushNotificationConfig/get, protocols/A2A
     line 15, column 77: unknown variant `mail`, expected one of email, card, key; did you mean `email`?
     line 15, column 85: unknown field `regexp`, expected one of path, pattern, regex, replacement; did you mean `regex`?
     line 16, column 47: missing field `within`

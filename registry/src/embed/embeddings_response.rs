@@ -144,14 +144,14 @@ mod tests {
             (one(json!({"embedding": []})), "has 0 numbers"),
             (one(json!({"embedding": ["1"]})), "invalid type"),
             (one(json!({"embedding": [null]})), "invalid type"),
-            (one(json!({"embedding": "AAAAAA=="})), "has 1 numbers, 2 were"),
+            (one(json!({"embedding": "AAAAAA=="})), "has 1 numbers, but 2 were"),
             (one(json!({"embedding": "AAAA"})), "invalid length 3"),
             (one(json!({"embedding": "?"})), "Invalid"),
             (
                 one(
                     json!({"embedding": STANDARD.encode([f32::NAN, 1.0].map(f32::to_le_bytes).concat())}),
                 ),
-                "that is none",
+                "that is not finite",
             ),
             (r#"{"data": [{"embedding": [1e39, 1]}]}"#.to_owned(), "out of range"),
             (r#"{"data": [{"embedding": [1e999]}]}"#.to_owned(), "out of range"),
@@ -164,7 +164,7 @@ mod tests {
             json!({"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]});
         assert!(read_json(&twice, 2).unwrap_err().contains("two vectors"));
         let unequal = json!({"data": [{"embedding": [1]}, {"embedding": [1, 2]}]});
-        assert!(read_json(&unequal, 2).unwrap_err().contains("has 2 numbers, 1 were"));
+        assert!(read_json(&unequal, 2).unwrap_err().contains("has 2 numbers, but 1 were"));
     }
 
     proptest! {

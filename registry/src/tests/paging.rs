@@ -232,7 +232,7 @@ async fn intents_that_make_no_sense_are_refused() {
         (json!({"intents": ["x", " "]}), "`intents[1]` is empty"),
         (json!({"intents": ["x", "y".repeat(2001)]}), "`intents[1]` is longer"),
         (json!({"intents": vec!["x"; 17]}), "more than 16"),
-        (json!({"intents": ["x"], "level": "services"}), "one `intent`"),
+        (json!({"intents": ["x"], "level": "services"}), "a single `intent`"),
     ] {
         let answer = world.post("/v1/search", &request).await;
         assert_eq!(answer.code(), "A2S230", "{request}");

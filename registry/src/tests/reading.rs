@@ -166,7 +166,7 @@ async fn what_is_not_there_is_a_problem_too() {
     assert_eq!(world.get("/v1/capabilities/not%20a%20name").await.code(), "A2S220");
     assert_eq!(world.get("/v1/capabilities/%ff/1.0.0").await.code(), "A2S206");
     let missing = world.get("/v1/capabilities/Tool/3.0.0").await;
-    assert!(missing.json()["detail"].as_str().unwrap().contains("there are 1.0.0"));
+    assert!(missing.json()["detail"].as_str().unwrap().contains("known versions: 1.0.0"));
 }
 
 #[tokio::test]

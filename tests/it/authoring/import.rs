@@ -92,7 +92,9 @@ fn what_is_remarked_about_many_operations_is_told_once() {
         "openapi": "3.0.3", "info": {"title": "T", "version": "1"}, "servers": servers, "paths": paths,
     });
     desk.write("api.json", &description.to_string());
-    let told = |ran: crate::harness::Ran| ran.stdout.matches("a path parameter is always required").count();
+    let told = |ran: crate::harness::Ran| {
+        ran.stdout.matches("a path parameter is always required").count()
+    };
     assert_eq!(told(desk.a2s(&["import", "openapi", "api.json"]).exits(0)), 1);
     // One that is imported alone says it itself, and so does what machines read.
     let one = ["import", "openapi", "api.json", "--operation", "GetA1ById"];

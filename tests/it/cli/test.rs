@@ -78,7 +78,10 @@ fn what_is_used_comes_from_the_files_or_else_from_the_registry() {
     let low = DOCUMENT.replace("GetThing", "Low");
     alone.write("top.yaml", &top("version: ^1.0.0"));
     let missing = alone.a2s(&["test", "top.yaml"]).exits(4);
-    assert!(missing.stdout.contains("uses `Low`, but no matching version is available"), "{missing:?}");
+    assert!(
+        missing.stdout.contains("uses `Low`, but no matching version is available"),
+        "{missing:?}"
+    );
     alone.write("low.yaml", &low);
     alone.a2s(&["test", "top.yaml", "low.yaml"]).exits(0);
 

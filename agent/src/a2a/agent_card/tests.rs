@@ -33,7 +33,10 @@ fn our_own_card_is_read_by_ourselves_in_the_newest_version() {
     }
     let card = write_card(&endpoint, &skills, true, A2aVersion::V1_0);
     let read = PeerCard::read(&card, &origin()).unwrap();
-    assert!(read.streaming && read.description.contains("more than is listed"), "{read:?}");
+    assert!(
+        read.streaming && read.description.contains("more skills than this card lists"),
+        "{read:?}"
+    );
     assert_eq!(read.skills[0].name, "List Dog Breeds");
     assert_eq!(read.skills[0].tags, ["dog.ceo", "capability"]);
     let told = [&read.skills[0], &read.skills[1]].map(|skill| skill.description.as_str());
@@ -92,7 +95,7 @@ fn a_card_that_leads_elsewhere_or_nowhere_is_refused() {
         check(&card, Err("no address"));
     }
     check(&json!({"url": "http://agent.test/"}), Err("`name`"));
-    check(&json!([]), Err("no object"));
+    check(&json!([]), Err("not an object"));
 }
 
 #[test]

@@ -90,7 +90,7 @@ async fn a_card_that_is_large_elsewhere_or_no_card_is_not_followed() {
         (large.await, "sent more than 1048576 bytes"),
         (elsewhere.await, "other hosts"),
         (redirect.await, "307"),
-        (none.await, "not understood"),
+        (none.await, "sent an invalid response"),
     ] {
         let error = meet(&url, unguarded()).await.unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
@@ -103,22 +103,22 @@ async fn an_answer_is_to_the_question_or_it_is_none() {
         (
             (|_| Json(json!({"id": ID, "result": {"kind": "poem"}})).into_response())
                 as fn(Value) -> _,
-            "neither a task",
+            "a task, a message or an update",
         ),
         (
             |_| Json(json!({"id": "other", "result": task("working")})).into_response(),
             "another request",
         ),
         (|_| Json(json!({"id": ID})).into_response(), "no `result`"),
-        (|_| Json(json!([])).into_response(), "not understood"),
-        (|_| "x".repeat(MAX_RESPONSE + 1).into_response(), "more than"),
+        (|_| Json(json!([])).into_response(), "is invalid"),
+        (|_| "x".repeat(MAX_RESPONSE + 1).into_response(), "sent more than"),
         (|_| (StatusCode::FOUND, [(LOCATION, "http://127.0.0.1:1/")]).into_response(), "302"),
         (
             |_| {
                 Json(json!({"id": ID, "error": {"code": -32001, "message": "a\n\u{1b}b"}}))
                     .into_response()
             },
-            "refuses (-32001): a b",
+            "rejected the request (-32001): a b",
         ),
     ] {
         let mut client = meet(&agent(answer).await, unguarded()).await.unwrap();
@@ -154,7 +154,7 @@ async fn a_stream_without_an_end_is_left() {
     for (stream, why) in [
         (
             (|_| events(std::iter::repeat_with(|| rpc(&task("working"))))) as fn(Value) -> _,
-            "come to an end",
+            "too many events",
         ),
         (
             |_| {
@@ -165,7 +165,7 @@ async fn a_stream_without_an_end_is_left() {
             "too large",
         ),
         (|_| events(std::iter::once(rpc(&task("working")))), "ended before"),
-        (|_| Json(rpc(&task("working"))).into_response(), "no stream"),
+        (|_| Json(rpc(&task("working"))).into_response(), "not a stream"),
     ] {
         let mut client = meet(&agent(stream).await, unguarded()).await.unwrap();
         let message = client.new_message("hi", None);
@@ -233,9 +233,12 @@ async fn what_may_not_go_out_is_not_sent() {
             |question| {
                 modify(question, |params| params["payload"]["method"] = json!("tasks/cancel"))
             },
-            "another request",
+            "the id or the method",
         ),
-        (|question| modify(question, |params| params["payload"] = json!({})), "another request"),
+        (
+            |question| modify(question, |params| params["payload"] = json!({})),
+            "the id or the method",
+        ),
     ] {
         let mut client = meet(&url, guarded(answer).await).await.unwrap();
         let error =

@@ -100,12 +100,15 @@ fn wrong_shape_is_refused_and_unknown_kept() {
         ("`role`", json!({"messageId": "m", "role": "user", "parts": parts})),
         ("`role`", json!({"messageId": "m", "role": ["ROLE_USER"], "parts": parts})),
         ("empty", json!({"messageId": "m", "role": "ROLE_USER"})),
-        ("no list", json!({"messageId": "m", "role": "ROLE_USER", "parts": {"text": "x"}})),
+        ("a list", json!({"messageId": "m", "role": "ROLE_USER", "parts": {"text": "x"}})),
         ("64", json!({"messageId": "m", "role": "ROLE_USER", "parts": vec![parts[0].clone(); 65]})),
-        ("no object", json!({"messageId": "m", "role": "ROLE_USER", "parts": ["x"]})),
-        ("neither", json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"kind": "text"}]})),
-        ("no text", json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": 7}]})),
-        ("no object", json!([])),
+        ("an object", json!({"messageId": "m", "role": "ROLE_USER", "parts": ["x"]})),
+        (
+            "text, data or a file",
+            json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"kind": "text"}]}),
+        ),
+        ("a text", json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": 7}]})),
+        ("an object", json!([])),
     ] {
         let error = A2aVersion::V1_0.read_message(&bad).unwrap_err();
         assert!(error.contains(why), "{error} of {bad}");

@@ -59,7 +59,7 @@ fn outputs_are_marked_as_data_and_large_ones_linked() {
     ));
     let [first, second] = &ending.artifacts[..] else { panic!("{ending:?}") };
     assert_eq!(first.name.as_deref(), Some("TellJoke"));
-    assert!(first.description.as_deref().unwrap().contains("no instruction to anybody"));
+    assert!(first.description.as_deref().unwrap().contains("data, not instructions"));
     let [Part::Data(data)] = &first.parts[..] else { panic!("{first:?}") };
     assert_eq!(data["output"], small);
     let [Part::Data(data)] = &second.parts[..] else { panic!("{second:?}") };

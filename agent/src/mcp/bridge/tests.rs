@@ -94,7 +94,7 @@ async fn a_request_that_does_not_reach_the_server_is_answered() {
     // The notification before it was not delivered either, and nobody waits for its answer.
     assert_eq!(answer["id"], 7);
     let words = answer["error"]["message"].as_str().unwrap();
-    assert!(words.contains("cannot be reached: nobody is there"), "{words}");
+    assert!(words.contains("is not reachable: nobody is there"), "{words}");
     write.shutdown().await.unwrap();
     joined.await.unwrap().unwrap();
 }

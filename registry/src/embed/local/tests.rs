@@ -177,7 +177,7 @@ fn the_name_changes_with_every_file_that_matters() {
 fn what_is_not_read_is_refused_with_its_name() {
     type Case = (&'static str, &'static str, Value, &'static str);
     let cases: [Case; 14] = [
-        ("config.json", "/model_type", json!("mpnet"), "`mpnet` models are not read"),
+        ("config.json", "/model_type", json!("mpnet"), "`mpnet` models are not supported"),
         ("config.json", "/hidden_act", json!("swish"), "activation `swish`"),
         ("config.json", "/position_embedding_type", json!("relative_key"), "absolute"),
         ("config.json", "/num_attention_heads", json!(0), "out of bounds"),
@@ -185,11 +185,11 @@ fn what_is_not_read_is_refused_with_its_name() {
         ("config.json", "/num_hidden_layers", json!(1_000_000), "out of bounds"),
         ("config.json", "/num_hidden_layers", json!(3), "`encoder.layer.2."),
         ("config.json", "/hidden_size", json!(32), "is ["),
-        ("config.json", "/vocab_size", json!(3), "does not know"),
+        ("config.json", "/vocab_size", json!(3), "the model does not have"),
         ("tokenizer.json", "/model/type", json!("Unigram"), "word pieces"),
         ("tokenizer.json", "/normalizer/lowercase", json!(false), "uncased"),
         ("tokenizer.json", "/model/vocab/dog", json!(-1), "\"dog\" has no number"),
-        ("modules.json", "/1/path", json!("../elsewhere"), "outside of the folder"),
+        ("modules.json", "/1/path", json!("../elsewhere"), "outside the folder"),
         ("modules.json", "/2/type", json!("sentence_transformers.models.Dense"), "`Dense`"),
     ];
     for (file, pointer, value, told) in cases {
@@ -217,7 +217,7 @@ fn broken_weights_are_refused() {
     poisoned[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
     let folder = model(&[]);
     fs::write(folder.path().join("model.safetensors"), poisoned).unwrap();
-    assert!(open(&folder).unwrap_err().to_string().contains("a number that is none"));
+    assert!(open(&folder).unwrap_err().to_string().contains("a number that is not finite"));
     fs::remove_file(folder.path().join("model.safetensors")).unwrap();
     assert!(open(&folder).unwrap_err().to_string().contains("model.safetensors"));
 }

@@ -175,10 +175,10 @@ async fn what_can_never_work_is_refused_before_anybody_is_asked() {
         other => panic!("{other:?}"),
     };
     for (url, why) in [
-        ("ftp://127.0.0.1:1", "no HTTP address"),
+        ("ftp://127.0.0.1:1", "not an HTTP address"),
         ("http://me:s3cret@127.0.0.1:1", "name or password"),
-        ("http://127.0.0.1:1/s3cret", "more than a host"),
-        ("http://127.0.0.1:1?key=s3cret", "more than a host"),
+        ("http://127.0.0.1:1/s3cret", "only a host"),
+        ("http://127.0.0.1:1?key=s3cret", "only a host"),
     ] {
         let told = refused(config(url.parse().unwrap())).await;
         assert!(told.contains(why), "{told}");

@@ -107,7 +107,7 @@ fn steps_stand_below_one_another_with_what_became_of_them() {
     );
     let waits = json!({"type": "throttled", "step": "fork/last", "host": "api.example", "reason": "rate", "wait_ms": 40});
     let waits = shown(kinds.iter().cloned().chain([waits]).collect());
-    assert_eq!(waits[6], "    ⠋ last  task  4 s  allow  waits 40 ms for its turn: api.example");
+    assert_eq!(waits[6], "    ⠋ last  task  4 s  allow  waits 40 ms for a free slot: api.example");
     // What never told how it ended.
     let over = json!({"type": "run_finished", "status": "cancelled", "duration_ms": 9});
     let over = shown(kinds.into_iter().chain([over]).collect());
