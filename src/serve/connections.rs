@@ -174,7 +174,7 @@ pub(super) struct HttpServer {
     router: Router,
     limits: ConnectionLimits,
     metrics: ConnectionMetrics,
-    /// When it is cancelled, requests in progress end and the server accepts no more connections.
+    /// The signal to shut down: requests in progress end, and the server accepts no more connections.
     stop: CancellationToken,
 }
 

@@ -1,8 +1,6 @@
 //! Both versions of the protocol as JSON. 0.3 marks kinds with `kind` and lower case; 1.0 is the JSON of
 //! Protocol Buffers (A2A 1.0, sections 4, 5.5 and A.2).
 
-// The path is written out for the fuzz targets, which take this file alone.
-#[path = "wire_versions/read.rs"]
 mod read;
 
 pub(crate) use read::id;
