@@ -13,6 +13,7 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::harness::root;
 
@@ -113,6 +114,17 @@ fn has_line(output: &str, expected: &str) -> bool {
     })
 }
 
+/// A port that is free, below those that the system gives to sockets without one: no other test gets it.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(21_000);
+    loop {
+        let port = NEXT.fetch_add(1, Ordering::Relaxed);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
 /// Runs the commands of a page, and checks what they print.
 #[track_caller]
 fn check_page(name: &str) {
@@ -122,10 +134,8 @@ fn check_page(name: &str) {
         std::fs::create_dir(path_of(name)).unwrap();
     }
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_a2s"), path_of("bin/a2s")).unwrap();
-    let listeners: [_; 5] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     let [a2s, service, registry, executor, guardian] =
-        listeners.each_ref().map(|listener| listener.local_addr().unwrap().port().to_string());
-    drop(listeners);
+        std::array::from_fn(|_| free_port().to_string());
     let page = std::fs::read_to_string(root().join(name)).unwrap();
     let blocks = parse_page(&page.replace(DEFAULT_ADDRESS, &format!("127.0.0.1:{a2s}")));
     assert!(!blocks.is_empty(), "{name} has no commands");

@@ -386,9 +386,10 @@ impl AgentQuestion {
     }
 }
 
-/// A capability that the agent proposes when no published one does the whole task. It combines several
-/// published capabilities: outputs of one are inputs of another. After a yes, the agent publishes and runs
-/// it.
+/// A capability that the agent proposes when no published one does the whole task.
+///
+/// It combines several published capabilities: outputs of one are inputs of another. After a yes, the agent
+/// publishes and runs it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentProposal {
     /// The capability under which the agent would publish the proposal.

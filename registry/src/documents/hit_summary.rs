@@ -161,7 +161,7 @@ mod tests {
         let documents = DocumentReader::new(Arc::clone(store), Counter::default());
         let opened = documents.open_one(entry).await.unwrap();
         let card = DocumentReader::build_card(entry, &opened).unwrap();
-        // A card that says unknown shows who was asked.
+        // A card that says something else shows who was asked.
         let marked = card.replace("Waters the plants", "As the card has it");
         assert_eq!(summary(marked.clone()).await.as_deref(), Some("As the card has it"));
 
