@@ -76,7 +76,7 @@ impl Backend {
         Self { registry, executor, shared: None }
     }
 
-    /// Registry and executor that get the credentials of each requester (see [`RecordedAgent::with_requester`]). The
+    /// Registry and executor that get the credentials of each requester (see [`Agent::with_requester`]). The
     /// credentials of `clients` are for actions without a requester.
     #[must_use]
     pub fn from_shared_clients(clients: ServiceClients) -> Self {

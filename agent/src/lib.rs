@@ -16,7 +16,7 @@
 //!     let (name, digest) = (Some(hit.name.clone()), Some(hit.checksum));
 //!     let request = ExecutionRequest { name, digest, ..ExecutionRequest::default() };
 //!     let run = executor.start(&request).await?;
-//!     let mut events = executor.follow(run.id, 0);
+//!     let mut events = executor.stream_events(run.id, 0);
 //!     while let Some(event) = events.next().await? {
 //!         println!("{:?}", event.kind);
 //!     }

@@ -38,7 +38,7 @@
 //! };
 //! let decide = |city: &str| {
 //!     let request = Request::from_slice(message(city).as_bytes(), Limits::default()).unwrap();
-//!     policy.decide(&request).answer
+//!     policy.decide(&request).response
 //! };
 //! assert_eq!(decide("Paris").decision.as_str(), "allow");
 //! let denial = decide("Atlantis");
