@@ -2,7 +2,7 @@
 
 mod candidate_search;
 mod compose_chain;
-mod consent;
+pub(crate) mod consent;
 mod delegate;
 mod execute_candidate;
 mod intent;

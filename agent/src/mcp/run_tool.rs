@@ -4,10 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use a2s::api::{
-    EventKind, ExecutionRequest, PlanRequest, PlanResponse, PlannedStep, PlannedStepKind, Run,
-    RunEvent, RunStatus,
-};
+use a2s::api::{EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run, RunEvent, RunStatus};
 use a2s::{Digest, InputField, to_single_line};
 use rmcp::model::{
     CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult, JsonObject,
@@ -22,6 +19,7 @@ use super::elicitation::{self, ElicitationOutcome};
 use super::tool_call::ToolCallContext;
 use super::tool_result::{ToolError, describe_run_error, service_data_result};
 use super::tools::{ExecuteToolResult, ToolInput, ToolRunError};
+use crate::agent::turn::consent::collect_requests;
 
 /// The code of a run that is rejected because an input is missing.
 const MISSING_INPUT: &str = "A2S320";
@@ -332,23 +330,6 @@ fn describe_plan(wanted: &RunToolRequest, plan: &PlanResponse) -> String {
         let _ = write!(text, "\n{}: {value}", to_single_line(name, MAX_SHOWN));
     }
     text
-}
-
-/// The request of each task, in order.
-fn collect_requests(steps: &[PlannedStep], requests: &mut Vec<String>) {
-    for step in steps {
-        match &step.kind {
-            PlannedStepKind::Task { .. } => requests.extend(step.kind.request_line()),
-            PlannedStepKind::Capability { steps, .. }
-            | PlannedStepKind::Sequence { steps }
-            | PlannedStepKind::Parallel { steps } => collect_requests(steps, requests),
-            PlannedStepKind::Condition { if_true, if_false, .. } => {
-                collect_requests(if_true, requests);
-                collect_requests(if_false, requests);
-            }
-        }
-        collect_requests(&step.catch, requests);
-    }
 }
 
 /// Starts a run and follows it to its end. The run is cancelled when its caller stops waiting.
