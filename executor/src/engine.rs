@@ -40,9 +40,9 @@ use crate::plan::{ExecutionPlan, PlanUnit};
 use crate::request::ContractCache;
 use crate::scope::VariableScope;
 use crate::secrets::{RunSecrets, secret_placeholder};
+use crate::step_result::StepResult;
 use crate::telemetry::{RunTrace, SpanId};
 
-pub(crate) use crate::step_result::{ResponseHead, StepResult};
 pub(crate) use approval_poll::{ApprovalPoll, PollResult};
 pub(crate) use cancellation::{CancelReason, CancelToken};
 pub(crate) use canned_answers::{CannedResponses, TaskRequest};

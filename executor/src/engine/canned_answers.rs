@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use a2s::api::RunError;
 
-use super::StepResult;
 use crate::gate::GuardedInputs;
 use crate::request::TaskContract;
+use crate::step_result::StepResult;
 
 /// A source of canned responses.
 pub(crate) trait CannedResponses: fmt::Debug + Sync {

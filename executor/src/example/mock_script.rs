@@ -11,12 +11,13 @@ use serde_json::Value;
 
 use super::{declared_response, mock_response};
 use crate::clock::Clock;
-use crate::engine::{CannedResponses, ResponseHead, StepResult, TaskRequest};
+use crate::engine::{CannedResponses, TaskRequest};
 use crate::error::{Error, ErrorKind};
 use crate::plan::ExecutionPlan;
 use crate::request::{
     RawResponse, TaskContract, declared_status, join_violations, prepare, read_response,
 };
+use crate::step_result::{ResponseHead, StepResult};
 
 /// The most faults that are reported for one example.
 const MAX_FAILURES: usize = 10;

@@ -13,11 +13,12 @@ use uuid::Uuid;
 
 use super::dry_run::DryRun;
 use super::{RunService, lock, not_found};
-use crate::engine::{CannedResponses, StepResult, TaskRequest};
+use crate::engine::{CannedResponses, TaskRequest};
 use crate::error::{Error, ErrorKind};
 use crate::journal::recorded_exchange::{ExchangeRequest, RecordedExchange};
 use crate::journal::run_state::{RecordedStep, RunHeader, RunProgress, fold_events};
 use crate::registry_client::ResolveRequest;
+use crate::step_result::StepResult;
 use diff::ReplaySide;
 
 impl RunService {
