@@ -16,7 +16,7 @@ use crate::template::Template;
 use crate::tree::{NodeValue, TreeNode};
 
 pub(crate) use header::decode_digest;
-pub(crate) use steps::MAX_STEPS;
+pub use steps::MAX_STEPS;
 
 /// Reads a whole document. A part that cannot be read gets a placeholder, so that the rest is still
 /// checked; only `findings` shows that there were errors.

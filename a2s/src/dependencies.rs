@@ -6,23 +6,28 @@
 
 mod compatibility;
 mod dependency_interface;
+mod pins;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use semver::{Version, VersionReq};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-use crate::api::{CapabilityRef, CapabilitySummary, Deprecation};
 use crate::checksum::Digest;
 use crate::compile::Document;
+use crate::deprecation::Deprecation;
 use crate::diagnostic::Diagnostic;
 use crate::document::{Capability, Dependency};
 use crate::error_code;
 use crate::name::{CapabilityName, Permission};
 use crate::task::TaskFormat;
 use crate::tree;
+use crate::version_schema;
 
 pub use dependency_interface::DependencyInterface;
+pub use pins::{MAX_PINS, PinError, check_pins, choose_pin};
 
 /// The maximum length of a chain of capabilities that use each other.
 pub const MAX_DEPENDENCY_DEPTH: usize = 8;
@@ -40,7 +45,20 @@ pub trait CandidateVersion {
     fn is_yanked(&self) -> bool;
 }
 
-impl CandidateVersion for CapabilitySummary {
+/// An exact version of a capability.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CapabilityRef {
+    /// Name of the capability.
+    pub name: CapabilityName,
+    /// Its version.
+    #[schema(value_type = version_schema::Version)]
+    pub version: Version,
+    /// Its checksum.
+    pub checksum: Digest,
+}
+
+/// A locked version is never yanked.
+impl CandidateVersion for CapabilityRef {
     fn version(&self) -> &Version {
         &self.version
     }
@@ -50,7 +68,7 @@ impl CandidateVersion for CapabilitySummary {
     }
 
     fn is_yanked(&self) -> bool {
-        self.yanked
+        false
     }
 }
 

@@ -13,7 +13,7 @@ pub struct ErrorCode {
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $id:literal, $title:literal, $remedy:literal;)*) => {
-        $(#[doc = $title] pub(crate) const $name: ErrorCode = ErrorCode { id: $id, title: $title, remedy: $remedy };)*
+        $(#[doc = $title] pub const $name: ErrorCode = ErrorCode { id: $id, title: $title, remedy: $remedy };)*
         /// Every code of this crate, in order.
         pub const CODES: &[ErrorCode] = &[$($name),*];
     };

@@ -8,7 +8,8 @@ use crate::diagnostic::{
 use crate::error_code::{self, ErrorCode};
 use crate::tree::NodeValue;
 
-pub(crate) use object_reader::{DocumentField, ExpectedType, ObjectReader, is_placeholder};
+pub use object_reader::is_placeholder;
+pub(crate) use object_reader::{DocumentField, ExpectedType, ObjectReader};
 
 /// The purpose of decoding, which decides if placeholders may still stand in place of checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The capability document: parse, validate, checksum, expressions and wire types.
+//! The capability document: parse, validate, checksum and expressions.
 //!
 //! A capability is one YAML (or JSON) document that says how to do one thing over OpenAPI,
 //! GraphQL and MCP services. This crate turns its bytes into a [`Document`] that cannot be wrong, or into
@@ -32,10 +32,6 @@
 //! assert!(compilation.diagnostics[0].message.contains(&digest.to_string()));
 //! ```
 
-pub mod api;
-mod auth;
-pub mod authoring;
-mod bom;
 mod budget;
 mod check;
 mod checksum;
@@ -43,42 +39,38 @@ mod compile;
 mod condition;
 mod decode;
 mod dependencies;
+mod deprecation;
 mod diagnostic;
 mod display_safe;
 mod document;
 mod document_schema;
-mod error_code;
+pub mod error_code;
 mod evaluation_cost;
 mod field_reader;
-mod intent_text;
 mod interface;
-pub mod lock;
 mod name;
-mod pattern;
 mod query;
 mod secret;
-mod stream_quota;
 mod task;
 mod template;
-mod tree;
+pub mod tree;
 mod types;
 mod variable_references;
+pub mod version_schema;
 
-pub use crate::auth::{
-    AuthError, AuthGuard, AuthenticatedCaller, BoxFuture, Caller, CallerHeaders, EndUser,
-    ON_BEHALF_OF, Principal, TokenIntrospector, TokenScope, TokenSubject, bearer_token,
-};
-pub use crate::bom::Bom;
 pub use crate::checksum::{Digest, DigestError, canonical_json};
 pub use crate::compile::{
     Compilation, DeclaredChecksum, Document, compile, compile_to_publish, compile_with_checksum,
     parse_value,
 };
 pub use crate::condition::{Condition, ConditionError};
+pub use crate::decode::MAX_STEPS;
 pub use crate::dependencies::{
-    CandidateVersion, ClosureSummary, DependencyIndex, DependencyInterface, MAX_DEPENDENCY_DEPTH,
-    MissingDependency, VersionInfo, add_positions, select_version,
+    CandidateVersion, CapabilityRef, ClosureSummary, DependencyIndex, DependencyInterface,
+    MAX_DEPENDENCY_DEPTH, MAX_PINS, MissingDependency, PinError, VersionInfo, add_positions,
+    check_pins, choose_pin, select_version,
 };
+pub use crate::deprecation::{Deprecation, SuccessorRef};
 pub use crate::diagnostic::{
     Diagnostic, DiagnosticSeverity, RelatedPosition, SourcePosition, did_you_mean,
 };
@@ -91,19 +83,20 @@ pub use crate::document::{
 pub use crate::document_schema::json_schema;
 pub use crate::error_code::{CODES, ErrorCode};
 pub use crate::evaluation_cost::{CHEAP_VISITS, EvaluationCost, SchemaWeight};
-pub use crate::intent_text::{split_clauses, split_requests};
+pub use crate::field_reader::is_placeholder;
 pub use crate::interface::{CapabilityInterface, Complexity, InputField, OutputField};
-pub use crate::name::{CapabilityName, Domain, InvalidName, Permission, StepId, split_name};
-pub use crate::pattern::{ExtractedInput, extract_inputs, extract_values};
+pub use crate::name::{
+    CapabilityName, Domain, InvalidName, Permission, StepId, pascal_case, split_name,
+};
 pub use crate::query::{JsonPathQuery, QueryError};
 pub use crate::secret::{HIDDEN, Secret};
-pub use crate::stream_quota::{StreamLimits, StreamPermit, StreamQuota, StreamRejection};
 pub use crate::task::{
-    ApiKeyLocation, BodyField, BodyFormat, FieldHeader, FieldType, GraphqlTask, HeaderParameter,
-    HttpMethod, HttpScheme, InputLocation, McpTask, MediaType, OAuthFlow, OAuthFlows, OpenApiTask,
-    OpenApiVersion, OperationParameter, ParameterLocation, ParameterStyle, RequestBody,
-    SchemaResolver, SecurityRequirement, SecurityScheme, Task, TaskFormat, ToolAnnotations,
-    ValueStyle, VariableDefinition, is_scheme_name, open_closed_all_of,
+    ApiKeyLocation, BodyField, BodyFormat, CredentialKind, FieldHeader, FieldType, GraphqlTask,
+    HeaderParameter, HttpMethod, HttpScheme, InputLocation, McpTask, MediaType, OAuthFlow,
+    OAuthFlows, OpenApiTask, OpenApiVersion, OperationParameter, ParameterLocation, ParameterStyle,
+    RequestBody, SchemaResolver, SecurityRequirement, SecurityScheme, Task, TaskFormat,
+    ToolAnnotations, ValueStyle, VariableDefinition, is_scheme_name, names_idempotency_key,
+    open_closed_all_of,
 };
 pub use crate::template::{
     MissingReference, Template, VariableReference, VariableSource, is_name as is_variable_name,

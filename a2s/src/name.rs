@@ -43,7 +43,7 @@ pub struct Permission(String);
 const MAX_NAME: usize = 100;
 
 /// Returns the letters and digits of `text`, with each word capitalised.
-pub(crate) fn pascal_case(text: &str) -> String {
+pub fn pascal_case(text: &str) -> String {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
     let capitalised = words.map(|word| match word.split_at_checked(1) {
         Some((first, rest)) => first.to_ascii_uppercase() + rest,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::{Deserialize, Deserializer};
 use zeroize::Zeroizing;
 
 use crate::checksum::Digest;
@@ -34,23 +34,6 @@ impl Secret {
         let given = Digest::of_bytes(given.as_bytes());
         let pairs = expected.as_bytes().iter().zip(given.as_bytes());
         pairs.fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
-    }
-}
-
-/// Serializes the text of a secret. Use it only for the fields that carry a secret to its storage.
-pub(crate) fn reveal<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(secret.expose_secret())
-}
-
-/// Serializes the text of a secret that may be missing.
-#[expect(clippy::ref_option, reason = "this is how serde hands a field over")]
-pub(crate) fn reveal_some<S: Serializer>(
-    secret: &Option<Secret>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match secret {
-        Some(secret) => serializer.serialize_some(secret.expose_secret()),
-        None => serializer.serialize_none(),
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) use mcp::decode_mcp;
 pub use mcp::{HeaderParameter, McpTask, ToolAnnotations};
 pub use media_type::MediaType;
 pub(crate) use openapi::decode_openapi;
-pub(crate) use openapi::names_idempotency_key;
+pub use openapi::names_idempotency_key;
 pub use openapi::{
     BodyField, BodyFormat, FieldHeader, FieldType, HttpMethod, OpenApiTask, OpenApiVersion,
     OperationParameter, ParameterLocation, ParameterStyle, RequestBody, ValueStyle,

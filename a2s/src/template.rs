@@ -242,7 +242,7 @@ impl Template {
     ///
     /// # Errors
     /// The mistake, in words.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
         let mut rest = text;
@@ -285,7 +285,7 @@ impl VariableReference {
     ///
     /// # Errors
     /// The mistake, in words.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
                 "`${{{text}}}` is not a reference; write names separated by dots and indexes in brackets, as in `${{days[0].text}}`"

@@ -16,11 +16,11 @@ use crate::diagnostic::{Diagnostic, DiagnosticList, MAX_NAME_CHARS, SourcePositi
 use crate::error_code;
 
 /// The maximum size of a document, in bytes.
-pub(crate) const MAX_BYTES: usize = 1 << 20;
+pub const MAX_BYTES: usize = 1 << 20;
 /// The maximum depth of nested values.
 pub(crate) const MAX_DEPTH: usize = 64;
 /// The maximum number of values, after aliases are expanded.
-pub(crate) const MAX_NODES: usize = 100_000;
+pub const MAX_NODES: usize = 100_000;
 /// The maximum size of the text in keys and strings, in bytes, after aliases are expanded.
 const MAX_TEXT: usize = 4 << 20;
 /// The maximum length of a key of a mapping in a new version, in bytes. YAML has the same limit for keys
@@ -29,33 +29,44 @@ pub(crate) const MAX_KEY_BYTES: usize = 1 << 10;
 
 /// A value and its start position.
 #[derive(Debug, Clone)]
-pub(crate) struct TreeNode {
-    pub(crate) kind: NodeValue,
-    pub(crate) position: SourcePosition,
+pub struct TreeNode {
+    /// The value.
+    pub kind: NodeValue,
+    /// The position of its first character.
+    pub position: SourcePosition,
 }
 
 /// The JSON data model.
 #[derive(Debug, Clone)]
-pub(crate) enum NodeValue {
+pub enum NodeValue {
+    /// `null`.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A number.
     Number(Number),
+    /// A text.
     String(String),
+    /// A list.
     Array(Vec<TreeNode>),
+    /// The members of an object, in the order of the document.
     Object(Vec<NodeMember>),
 }
 
 /// A member of an object and the start position of its key.
 #[derive(Debug, Clone)]
-pub(crate) struct NodeMember {
-    pub(crate) key: String,
-    pub(crate) position: SourcePosition,
-    pub(crate) value: TreeNode,
+pub struct NodeMember {
+    /// The key.
+    pub key: String,
+    /// The position of the key.
+    pub position: SourcePosition,
+    /// The value.
+    pub value: TreeNode,
 }
 
 impl TreeNode {
     /// Returns the value without positions.
-    pub(crate) fn to_value(&self) -> Value {
+    pub fn to_value(&self) -> Value {
         match &self.kind {
             NodeValue::Null => Value::Null,
             NodeValue::Bool(value) => Value::Bool(*value),
@@ -102,7 +113,7 @@ impl TreeNode {
     }
 
     /// Returns the members, if the value is an object.
-    pub(crate) fn members(&self) -> Option<&[NodeMember]> {
+    pub fn members(&self) -> Option<&[NodeMember]> {
         match &self.kind {
             NodeValue::Object(members) => Some(members),
             _ => None,
@@ -123,7 +134,7 @@ impl TreeNode {
     }
 
     /// Returns the value of a member.
-    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+    pub fn get(&self, key: &str) -> Option<&Self> {
         self.member(key).map(|member| &member.value)
     }
 
@@ -172,7 +183,14 @@ impl TreeNode {
     }
 }
 
-/// Reads a document. Returns the tree, if the document has a usable one, and every error.
+/// Reads a document. Returns the tree, if the document has a usable one, and every error, at most 100.
+#[must_use]
+pub fn parse_tree(source: &[u8]) -> (Option<TreeNode>, Vec<Diagnostic>) {
+    let (root, diagnostics) = parse(source);
+    (root, diagnostics.into_vec())
+}
+
+/// Reads a document as [`parse_tree`] does, into a list that more diagnostics can join.
 pub(crate) fn parse(source: &[u8]) -> (Option<TreeNode>, DiagnosticList) {
     let start = SourcePosition { line: 1, column: 1 };
     if source.len() > MAX_BYTES {
@@ -213,7 +231,7 @@ fn position_after(text: &str) -> SourcePosition {
 }
 
 /// Returns the path of a member below `path`: `a.b`, or `a["b c"]` when the key is not a plain word.
-pub(crate) fn member_path(path: &str, key: &str) -> String {
+pub fn member_path(path: &str, key: &str) -> String {
     let cut;
     let key = match key.char_indices().nth(MAX_NAME_CHARS) {
         Some((end, _)) => {

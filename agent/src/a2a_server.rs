@@ -9,8 +9,8 @@ mod tasks;
 
 use std::sync::Arc;
 
-use a2s::Principal;
-use a2s::api::CapabilitySummary;
+use a2s_api::CapabilitySummary;
+use a2s_api::Principal;
 use aos::message::A2aMethod;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
@@ -26,10 +26,10 @@ use crate::a2a::model::{
 use crate::a2a::rpc::{self, Kind, Object, RpcError, RpcMethod, RpcRequest};
 use crate::a2a::wire_versions::A2aVersion;
 use crate::agent::Agent;
-use crate::agent::turn::parse_reply::is_consent;
 use crate::client::Error as ClientError;
 use crate::guard::{GuardDenial, MessageDirection, RedactedInputs};
 use crate::requester::Requester;
+use a2s_intent::reply::is_consent;
 use tasks::{TaskEntry, TaskStore, TaskStoreFull};
 
 /// The server for other agents. It runs each message as a normal turn of the agent.

@@ -2,7 +2,7 @@
 
 pub(crate) mod turn;
 
-use a2s::api::{AgentEvent, AgentRequest, AgentResponse};
+use a2s_api::{AgentEvent, AgentRequest, AgentResponse};
 
 use crate::a2a::UnresolvedAgent;
 use crate::client::{ServiceClient, ServiceClients};
@@ -42,7 +42,7 @@ pub struct Backend {
 /// long as the run has not changed anything.
 ///
 /// ```no_run
-/// use a2s::api::AgentRequest;
+/// use a2s_api::AgentRequest;
 /// use agent::{Agent, ServiceClient, EmptyState, ClockAndIds, Backend};
 ///
 /// # async fn example(outside: ClockAndIds) -> Result<(), agent::Error> {

@@ -4,8 +4,9 @@ mod sse;
 
 use std::time::Duration;
 
-use a2s::api::Problem;
-use a2s::{Diagnostic, ON_BEHALF_OF, Secret};
+use a2s::{Diagnostic, Secret};
+use a2s_api::ON_BEHALF_OF;
+use a2s_api::Problem;
 use futures::StreamExt as _;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;

@@ -9,20 +9,19 @@
 //! Pure, except for [`collect_candidates()`], which asks a registry.
 
 mod collect_candidates;
-mod coreference;
 mod link_inference;
-mod word_similarity;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::api::CapabilityRef;
-use a2s::authoring::{ChainStep, write_chain};
-use a2s::{CapabilityInterface, CapabilityName, Document, StepAction, extract_inputs};
+use a2s::{CapabilityInterface, CapabilityName, Document, StepAction};
+use a2s_api::CapabilityRef;
+use a2s_authoring::{ChainStep, write_chain};
+use a2s_intent::coreference::Coreferences;
+use a2s_intent::{extract_inputs, word_similarity};
 use serde::Serialize;
 
 pub use collect_candidates::collect_candidates;
-use coreference::Coreferences;
 use link_inference::LinkInference;
 
 /// The maximum number of capabilities in a chain.

@@ -1,7 +1,8 @@
 //! Errors of requests to an agent: one table of kinds with code and HTTP status.
 
-use a2s::api::Problem;
-use a2s::{AuthError, ErrorCode};
+use a2s::ErrorCode;
+use a2s_api::AuthError;
+use a2s_api::Problem;
 
 use crate::client::Error as ClientError;
 

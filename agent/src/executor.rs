@@ -1,6 +1,6 @@
 //! The executor at the other end of HTTP: plans, runs and their events.
 
-use a2s::api::{EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run, RunEvent};
+use a2s_api::{EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run, RunEvent};
 use reqwest::header::ACCEPT;
 use reqwest::{Method, StatusCode};
 use uuid::Uuid;

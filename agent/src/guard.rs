@@ -5,8 +5,8 @@
 
 mod redacted_inputs;
 
-use a2s::api::{DecisionSource, GuardianDecision, SearchHit};
 use a2s::to_single_line;
+use a2s_api::{DecisionSource, GuardianDecision, SearchHit};
 use aos::message::{
     A2aAgent, A2aContext, A2aMethod, A2aParty, A2aRole, A2aStep, Agent, AgentProvider, ContentPart,
     KnowledgeResult, KnowledgeRetrievalStep, KnowledgeStep, McpStep, Message, MessageStep, Method,

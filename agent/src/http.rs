@@ -6,8 +6,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{AgentEvent, AgentRequest, AgentResponse, PROBLEM_JSON, Problem};
-use a2s::{AuthGuard, AuthenticatedCaller, CallerHeaders, Secret, TokenIntrospector, TokenScope};
+use a2s::Secret;
+use a2s_api::{AgentEvent, AgentRequest, AgentResponse, PROBLEM_JSON, Problem};
+use a2s_api::{AuthGuard, AuthenticatedCaller, CallerHeaders, TokenIntrospector, TokenScope};
 use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
@@ -100,7 +101,7 @@ impl App {
     #[must_use]
     pub fn openapi() -> utoipa::openapi::OpenApi {
         let mut openapi = routes().into_openapi().merge_from(a2a::openapi());
-        a2s::api::add_error_responses(&mut openapi);
+        a2s_api::add_error_responses(&mut openapi);
         openapi
     }
 

@@ -4,7 +4,7 @@
 //! reaches each. This crate reads no environment: its user passes addresses and tokens.
 //!
 //! ```no_run
-//! use a2s::api::{ExecutionRequest, SearchRequest};
+//! use a2s_api::{ExecutionRequest, SearchRequest};
 //! use agent::{ServiceClient, RemoteExecutor, RemoteRegistry};
 //!
 //! # async fn example() -> Result<(), agent::ClientError> {

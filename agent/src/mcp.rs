@@ -23,7 +23,7 @@ mod tools;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::{AuthError, AuthGuard, AuthenticatedCaller, CallerHeaders};
+use a2s_api::{AuthError, AuthGuard, AuthenticatedCaller, CallerHeaders};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;

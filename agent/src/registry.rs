@@ -1,11 +1,11 @@
 //! The registry at the other end of HTTP: what fits an intent, and the documents themselves.
 
-use a2s::api::{
+use a2s::{CapabilityName, Digest, Document};
+use a2s_api::{
     BatchSearchResponse, CapabilityList, CapabilityVersions, ChangePage, DeprecateRequest,
     LifecycleResponse, MIRROR, MIRROR_CHECKSUM, PublishResponse, RegistryChange, SearchRequest,
     SearchResponse, VerifyRequest, VerifyResponse, YAML,
 };
-use a2s::{CapabilityName, Digest, Document};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Method, RequestBuilder};
 use semver::Version;

@@ -1,6 +1,6 @@
 //! An agent at the other end of HTTP: `POST /v1/agent`.
 
-use a2s::api::{AgentEvent, AgentRequest, AgentResponse, Problem};
+use a2s_api::{AgentEvent, AgentRequest, AgentResponse, Problem};
 use reqwest::Method;
 use reqwest::header::ACCEPT;
 

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use a2s::{Caller, CallerHeaders, Principal, Secret};
+use a2s::Secret;
+use a2s_api::{Caller, CallerHeaders, Principal};
 
 /// The id, as guardians see it, of a requester without a token.
 const ANONYMOUS: &str = "anonymous";

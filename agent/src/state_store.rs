@@ -1,7 +1,7 @@
 //! Values that are known without being said: the `StateStore` of the A2S text.
 
 use a2s::InputField;
-use a2s::api::CapabilityRef;
+use a2s_api::CapabilityRef;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 

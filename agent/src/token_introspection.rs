@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use a2s::api::{IntrospectionRequest, IntrospectionResponse};
-use a2s::{BoxFuture, Caller, Digest, Secret, TokenIntrospector, TokenScope, TokenSubject};
+use a2s::{Digest, Secret};
+use a2s_api::{BoxFuture, Caller, TokenIntrospector, TokenScope, TokenSubject};
+use a2s_api::{IntrospectionRequest, IntrospectionResponse};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::client::{Error, ServiceClient};

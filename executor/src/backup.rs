@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use a2s::api::{EventKind, RunEvent};
 use a2s::{Digest, Document};
+use a2s_api::{EventKind, RunEvent};
 use futures::TryStreamExt as _;
 use sqlx::sqlite::SqliteSynchronous;
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::{Domain, Secret, TokenIntrospector, TokenSubject};
+use a2s::{Domain, Secret};
+use a2s_api::{TokenIntrospector, TokenSubject};
 use serde::{Deserialize, Serialize};
 use url::Url;
 

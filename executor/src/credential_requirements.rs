@@ -6,13 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use a2s::api::{
+use a2s::{CapabilityName, Domain, SecurityRequirement, SecurityScheme, Task};
+use a2s_api::{
     ClientAuthentication, Credential, CredentialKind, CredentialUsers, KeyLocation,
     PlannedCredential, StoredCredential,
 };
-use a2s::{
-    CapabilityName, Domain, Principal, SecurityRequirement, SecurityScheme, Task, TokenSubject,
-};
+use a2s_api::{Principal, TokenSubject};
 use jiff::Timestamp;
 use url::Url;
 

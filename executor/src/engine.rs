@@ -19,10 +19,9 @@ mod waiting;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use a2s::api::RunError;
-use a2s::{
-    OutputMapping, OutputSource, Principal, Step, StepAction, Template, VariableSource as _,
-};
+use a2s::{OutputMapping, OutputSource, Step, StepAction, Template, VariableSource as _};
+use a2s_api::Principal;
+use a2s_api::RunError;
 use http::HeaderMap;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};

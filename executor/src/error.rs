@@ -5,7 +5,7 @@
 //! inputs. What only an operator may see (a database's own words) goes to the log where it happens.
 
 use a2s::ErrorCode;
-use a2s::api::{
+use a2s_api::{
     FailureClass, FaultAttribution, GuardianPhase, NextAction, Problem, RunError, StepWarning,
 };
 use jiff::Timestamp;

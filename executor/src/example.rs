@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{EventKind, RunError, RunEvent};
 use a2s::{CapabilityExample, Dependency, Digest, Document, StepPath};
+use a2s_api::{EventKind, RunError, RunEvent};
 use serde_json::Value;
 
 use crate::clock::{Clock, RandomSource, milliseconds_between, new_run_id};

@@ -22,8 +22,9 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use a2s::api::{CapabilityRef, DecisionRecord, DecisionSource, GuardianPhase};
-use a2s::{Domain, InputLocation, Permission, Principal, Task};
+use a2s::{Domain, InputLocation, Permission, Task};
+use a2s_api::Principal;
+use a2s_api::{CapabilityRef, DecisionRecord, DecisionSource, GuardianPhase};
 use aos::GuardianChain;
 use aos::message::{MethodCall, Ping};
 use futures::future::join_all;

@@ -8,13 +8,12 @@ mod trust;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use a2s::api::{
+use a2s::CapabilityName;
+use a2s_api::{AuthError, AuthenticatedCaller, Caller, CallerHeaders, Principal, TokenScope};
+use a2s_api::{
     ExecutionList, ExecutionRequest, HostList, ItemPreview, PROBLEM_JSON, PlanRequest,
     PlanResponse, Problem, ReplayRequest, ReplayResponse, ResumeRequest, Run, RunStatus, StateFor,
     TriggerEvent,
-};
-use a2s::{
-    AuthError, AuthenticatedCaller, Caller, CallerHeaders, CapabilityName, Principal, TokenScope,
 };
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -54,8 +53,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 #[openapi(
     modifiers(&BearerSecurity),
     tags((name = "executor", description = "Plan and run capabilities")),
-    components(schemas(a2s::api::RunEvent, a2s::api::schema::InputName,
-        a2s::api::schema::SchemeName, a2s::api::schema::Version, ItemPreview, StateFor)),
+    components(schemas(a2s_api::RunEvent, a2s_api::schema::InputName,
+        a2s_api::schema::SchemeName, a2s_api::schema::Version, ItemPreview, StateFor)),
 )]
 struct ApiDocument;
 
@@ -88,7 +87,7 @@ pub(crate) fn probes(app: App) -> Router {
 /// The OpenAPI document of the routes.
 pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
     let mut openapi = routes().merge(probe_routes()).into_openapi();
-    a2s::api::add_error_responses(&mut openapi);
+    a2s_api::add_error_responses(&mut openapi);
     openapi
 }
 

@@ -11,7 +11,7 @@ pub(crate) mod wait_point;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use a2s::api::{EventKind, Run, RunEvent};
+use a2s_api::{EventKind, Run, RunEvent};
 use tokio::sync::watch;
 use uuid::Uuid;
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use a2s::api::{DecisionRecord, RunStatus, WaitReason};
+use a2s_api::{DecisionRecord, RunStatus, WaitReason};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

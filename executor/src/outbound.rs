@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Domain;
-use a2s::api::{HostHealth, HostState, RequestPurpose};
+use a2s_api::{HostHealth, HostState, RequestPurpose};
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, LOCATION};

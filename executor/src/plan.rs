@@ -11,10 +11,10 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use a2s::api::{CapabilityRef, GuardianInfo, PlanResponse, StateScope};
 use a2s::{
     CapabilityName, Digest, Document, Parameter, Step, StepAction, StepPath, StepPathSegment,
 };
+use a2s_api::{CapabilityRef, GuardianInfo, PlanResponse, StateScope};
 use serde_json::{Map, Value};
 use url::Url;
 

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use a2s::api::{
+use a2s::{CapabilityName, Dependency, Diagnostic, Digest, Document, Secret};
+use a2s_api::TokenSubject;
+use a2s_api::{
     CapabilityRef, CapabilitySummary, CapabilityVersions, OutcomeReport, OwnerList, PlanRequest,
     Problem, RunNotice, YAML,
 };
-use a2s::{CapabilityName, Dependency, Diagnostic, Digest, Document, Secret, TokenSubject, lock};
 use indexmap::IndexMap;
 use reqwest::header::{ACCEPT, ETAG};
 use reqwest::{RequestBuilder, Response, StatusCode};
@@ -145,7 +146,7 @@ impl RegistryClient {
         max_documents: usize,
     ) -> Result<RunDocuments, Error> {
         if let Some(pins) = wanted.lock {
-            lock::check(pins).map_err(|error| lock_error(&error))?;
+            a2s::check_pins(pins).map_err(|error| lock_error(&error))?;
         }
         let mut listed = BTreeMap::new();
         let versions = self.list_versions(wanted.name, &mut listed).await?;
@@ -174,9 +175,9 @@ impl RegistryClient {
             let mut choices = BTreeMap::new();
             for dependency in &document.capability().dependencies {
                 let chosen = match wanted.lock {
-                    Some(pins) => {
-                        lock::choose(dependency, pins).cloned().map_err(|error| lock_error(&error))
-                    }
+                    Some(pins) => a2s::choose_pin(dependency, pins)
+                        .cloned()
+                        .map_err(|error| lock_error(&error)),
                     None => self.find_version(dependency, &mut listed).await,
                 };
                 let chosen = chosen.map_err(|error| dependency_error(&pin, error))?;
@@ -528,7 +529,7 @@ fn to_ref(CapabilitySummary { name, version, checksum, .. }: &CapabilitySummary)
 }
 
 /// Creates the error for a lock that cannot be used.
-fn lock_error(error: &lock::Error) -> Error {
+fn lock_error(error: &a2s::PinError) -> Error {
     Error::new(ErrorKind::LockRefused, format!("the lock cannot be used: {error}"))
 }
 

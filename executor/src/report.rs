@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use a2s::api::{EventKind, HostHealth, OutcomeReport, RunEvent, RunStatus};
 use a2s::{Digest, Domain};
+use a2s_api::{EventKind, HostHealth, OutcomeReport, RunEvent, RunStatus};
 use url::Url;
 
 use crate::clock::milliseconds_between;
@@ -88,7 +88,7 @@ fn origin_of(url: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use a2s::api::{FailureClass, FaultAttribution, RunError};
+    use a2s_api::{FailureClass, FaultAttribution, RunError};
     use uuid::Uuid;
 
     use super::*;

@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s::api::{EventKind, ExecutionList, HostState, Run, RunEvent, RunStatus};
-use a2s::{AuthError, AuthGuard, Caller, Principal, StreamLimits, StreamQuota, TokenScope};
+use a2s_api::{AuthError, AuthGuard, Caller, Principal, StreamLimits, StreamQuota, TokenScope};
+use a2s_api::{EventKind, ExecutionList, HostState, Run, RunEvent, RunStatus};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;

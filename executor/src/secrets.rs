@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use a2s::api::{DecisionRecord, EventKind, RunError, RunStarted};
 use a2s::{Digest, HIDDEN};
+use a2s_api::{DecisionRecord, EventKind, RunError, RunStarted};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use http::HeaderValue;
 use serde::{Deserialize, Serialize};

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::Principal;
-use a2s::api::{StateEntry, StateScope};
+use a2s_api::Principal;
+use a2s_api::{StateEntry, StateScope};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::api::{CapabilityRef, TrustList, TrustedVersion};
-use a2s::{CapabilityName, Digest, Principal};
+use a2s::{CapabilityName, Digest};
+use a2s_api::Principal;
+use a2s_api::{CapabilityRef, TrustList, TrustedVersion};
 use jiff::Timestamp;
 use semver::Version;
 

@@ -14,8 +14,8 @@ mod table;
 use std::fmt;
 use std::sync::Arc;
 
-use a2s::api::{Credential, CredentialUsers, StoredCredential};
 use a2s::{Digest, Domain, Secret, is_scheme_name};
+use a2s_api::{Credential, CredentialUsers, StoredCredential};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use zeroize::Zeroizing;

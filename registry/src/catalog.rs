@@ -10,11 +10,12 @@ mod version_selector;
 
 use std::sync::Arc;
 
-use a2s::api::{
+use a2s::{CapabilityName, Diagnostic, Document};
+use a2s_api::Caller;
+use a2s_api::{
     CapabilityList, CapabilitySummary, CapabilityVersions, IndexStatus, PublishResponse,
     VerifyRequest, VerifyResponse,
 };
-use a2s::{Caller, CapabilityName, Diagnostic, Document};
 
 pub(crate) use self::search::AnySearchResponse;
 pub(crate) use self::version_selector::VersionSelection;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use a2s::{Digest, Principal, StreamLimits, StreamPermit, StreamQuota};
+use a2s::Digest;
+use a2s_api::{Principal, StreamLimits, StreamPermit, StreamQuota};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 

@@ -4,10 +4,9 @@
 //! (a path, an SQL error) is the source of the error: it is logged once, where the answer is
 //! made, and never shown.
 
-use a2s::api::Problem;
-use a2s::{
-    AuthError, CapabilityName, Diagnostic, Digest, ErrorCode, StreamRejection, TokenSubject,
-};
+use a2s::{CapabilityName, Diagnostic, Digest, ErrorCode};
+use a2s_api::Problem;
+use a2s_api::{AuthError, StreamRejection, TokenSubject};
 use semver::Version;
 
 use crate::{embed, store, vectors};

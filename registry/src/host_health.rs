@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use a2s::Domain;
-use a2s::api::HostHealth;
+use a2s_api::HostHealth;
 
 /// The half-life of a bad report in milliseconds. Reports must fade, because a host without traffic gets no
 /// new ones.

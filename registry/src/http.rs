@@ -14,8 +14,8 @@ mod tokens;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::AuthGuard;
-use a2s::api::{
+use a2s_api::AuthGuard;
+use a2s_api::{
     CapabilityList, CapabilityStats, CapabilityVersions, IndexStatus, OutcomeReport, PROBLEM_JSON,
     Problem, PublishResponse, SearchRequest, StrategyWeights, VerifyRequest, VerifyResponse,
 };
@@ -71,7 +71,7 @@ type App = State<Arc<HttpState>>;
         (name = "tokens", description = "Access tokens and their scopes."),
         (name = "changes", description = "Changes of the registry, with their authors."),
     ),
-    components(schemas(Problem, a2s::api::RegistryChange, a2s::api::schema::VersionSelector, StrategyWeights)),
+    components(schemas(Problem, a2s_api::RegistryChange, a2s_api::schema::VersionSelector, StrategyWeights)),
 )]
 struct RegistryApi;
 
@@ -115,7 +115,7 @@ pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
         .components
         .get_or_insert_default()
         .add_security_scheme("token", SecurityScheme::Http(bearer));
-    a2s::api::add_error_responses(&mut openapi);
+    a2s_api::add_error_responses(&mut openapi);
     openapi
 }
 
@@ -260,7 +260,7 @@ async fn list_versions(
     get, path = "/v1/capabilities/{name}/{version}", tag = "capabilities",
     params(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
-        ("version" = a2s::api::schema::VersionSelector, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
+        ("version" = a2s_api::schema::VersionSelector, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
         ("Accept" = Option<String>, Header, description = "`application/yaml` (default) or `application/json`"),
         ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an earlier response"),
     ),
@@ -311,7 +311,7 @@ async fn get_document(
     get, path = "/v1/capabilities/{name}/{version}/stats", tag = "capabilities",
     params(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
-        ("version" = a2s::api::schema::VersionSelector, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
+        ("version" = a2s_api::schema::VersionSelector, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
     ),
     responses(
         (status = 200, description = "The outcomes of the runs", body = CapabilityStats),

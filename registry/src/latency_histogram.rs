@@ -1,6 +1,6 @@
 //! The latency of runs: a histogram of fixed size, fine enough for percentiles to within 10 %.
 
-use a2s::api::Latency;
+use a2s_api::Latency;
 use serde::{Deserialize, Serialize};
 
 /// The number of buckets for each doubling of the time. Each bucket is 19 % wide.

@@ -50,7 +50,7 @@
 //!     .body(Body::from(r#"{"intent": "pooch kinds"}"#))?;
 //! let answer = app.router().oneshot(search).await?.into_body();
 //! let answer = axum::body::to_bytes(answer, usize::MAX).await?;
-//! let answer: a2s::api::SearchResponse = serde_json::from_slice(&answer)?;
+//! let answer: a2s_api::SearchResponse = serde_json::from_slice(&answer)?;
 //! assert_eq!(answer.capabilities[0].id, "list-dog-breeds");
 //! assert_eq!(answer.capabilities[0].checksum, digest);
 //!
@@ -133,8 +133,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{IndexBuilding, IndexStatus, PublishResponse};
-use a2s::{AuthGuard, Caller, TokenIntrospector};
+use a2s_api::{AuthGuard, Caller, TokenIntrospector};
+use a2s_api::{IndexBuilding, IndexStatus, PublishResponse};
 use axum::Router;
 use jiff::Timestamp;
 

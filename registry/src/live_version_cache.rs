@@ -159,7 +159,7 @@ mod tests {
     }
 
     async fn publish(live: &LiveVersionCache, name: &str, version: &str) {
-        let actor = AuditActor::from_caller(&a2s::Caller::owner(), Timestamp::UNIX_EPOCH);
+        let actor = AuditActor::from_caller(&a2s_api::Caller::owner(), Timestamp::UNIX_EPOCH);
         let new = NewVersion {
             name: name.parse().unwrap(),
             version: version.parse().unwrap(),

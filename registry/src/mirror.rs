@@ -5,8 +5,9 @@
 //! source created here, and may yank, unyank or deprecate a version that it copied from the same source
 //! with the same checksum. Mirrors must not use tokens with `admin`, because these own the names of others.
 
-use a2s::api::{MIRROR, MIRROR_CHECKSUM};
-use a2s::{Caller, Digest, TokenScope};
+use a2s::Digest;
+use a2s_api::{Caller, TokenScope};
+use a2s_api::{MIRROR, MIRROR_CHECKSUM};
 use axum::http::HeaderMap;
 
 use crate::Error;

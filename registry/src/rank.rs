@@ -9,7 +9,7 @@ mod strategy;
 use std::cmp::Ordering;
 
 use a2s::Complexity;
-use a2s::api::ScoreTerm;
+use a2s_api::ScoreTerm;
 
 pub(crate) use self::strategy::{RankStrategy, parse_strategies};
 use crate::outcome_weighting::RunWeight;
@@ -145,7 +145,7 @@ fn simplicity(complexity: Complexity) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use a2s::api::{SelectionStrategy as Asked, StrategyWeights};
+    use a2s_api::{SelectionStrategy as Asked, StrategyWeights};
     use proptest::prelude::*;
     use serde_json::json;
 

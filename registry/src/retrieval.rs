@@ -29,7 +29,8 @@
 
 use std::collections::BTreeMap;
 
-use a2s::{split_clauses, split_name};
+use a2s::split_name;
+use a2s_intent::split_clauses;
 
 use crate::bm25::document_vector;
 pub use crate::bm25::{SparseVector, query_vector};

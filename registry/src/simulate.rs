@@ -322,7 +322,7 @@ impl SimulatedReporter {
 }
 
 fn strategies(preset: &str) -> Vec<RankStrategy> {
-    let asked = a2s::api::SelectionStrategy::Preset(preset.to_owned());
+    let asked = a2s_api::SelectionStrategy::Preset(preset.to_owned());
     // The names are those of presets.
     parse_strategies(Some(&asked)).unwrap_or_default()
 }

@@ -18,8 +18,9 @@ pub(crate) mod tokens;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::api::{Deprecation, FailureClass, FailureCount, FaultAttribution};
-use a2s::{CapabilityName, Complexity, Digest, TokenSubject, VersionInfo};
+use a2s::{CapabilityName, Complexity, Digest, VersionInfo};
+use a2s_api::TokenSubject;
+use a2s_api::{Deprecation, FailureClass, FailureCount, FaultAttribution};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use semver::Version;

@@ -6,10 +6,9 @@
 
 use std::sync::Arc;
 
-use a2s::api::{IntrospectionResponse, NewToken, TokenEntry, TokenRequest};
-use a2s::{
-    AuthError, BoxFuture, Caller, Digest, Secret, TokenIntrospector, TokenScope, TokenSubject,
-};
+use a2s::{Digest, Secret};
+use a2s_api::{AuthError, BoxFuture, Caller, TokenIntrospector, TokenScope, TokenSubject};
+use a2s_api::{IntrospectionResponse, NewToken, TokenEntry, TokenRequest};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::store::RegistryStore;

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use a2s::api::SuccessorRef;
-use a2s::{CapabilityName, TokenScope, TokenSubject};
+use a2s::CapabilityName;
+use a2s_api::SuccessorRef;
+use a2s_api::{TokenScope, TokenSubject};
 use clap::{Args, Subcommand};
 use jiff::SignedDuration;
 use url::Url;

@@ -1,7 +1,8 @@
 //! The arguments of `a2s runs`.
 
-use a2s::api::RunStatus;
-use a2s::{CapabilityName, Principal};
+use a2s::CapabilityName;
+use a2s_api::Principal;
+use a2s_api::RunStatus;
 use clap::{ArgGroup, Args, Subcommand};
 
 const AFTER_RESUME: &str = "\

@@ -1,7 +1,7 @@
 //! The arguments of `a2s search`, `a2s services` and `a2s graph`.
 
-use a2s::api::SearchFilters;
 use a2s::{Complexity, Domain, Permission, TaskFormat};
+use a2s_api::SearchFilters;
 use clap::{Args, ValueEnum};
 use semver::VersionReq;
 

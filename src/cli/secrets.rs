@@ -64,10 +64,10 @@ pub(crate) struct AllowSecretArgs {
     /// A token: its runs may use the credential; `TOKEN/END-USER` for one end user of that token, or `*`
     /// for all callers
     #[arg(long = "subject", value_name = "SUBJECT", group = "grants")]
-    pub(crate) subjects: Vec<a2s::api::CredentialSubject>,
+    pub(crate) subjects: Vec<a2s_api::CredentialSubject>,
     /// An owner of capabilities in the registry: steps of these capabilities may use it
     #[arg(long = "publisher", value_name = "TOKEN", group = "grants")]
-    pub(crate) publishers: Vec<a2s::TokenSubject>,
+    pub(crate) publishers: Vec<a2s_api::TokenSubject>,
     /// A capability: its steps may use the credential, in every version
     #[arg(long = "capability", value_name = "NAME", group = "grants")]
     pub(crate) capabilities: Vec<a2s::CapabilityName>,
@@ -88,7 +88,7 @@ pub(crate) struct SetSecretArgs {
     /// The only location for the key, of api-key: `header:NAME`, `query:NAME` or `cookie:NAME` [default:
     /// the location in the document]
     #[arg(long = "in", value_name = "PLACE")]
-    pub(crate) place: Option<a2s::api::KeyLocation>,
+    pub(crate) place: Option<a2s_api::KeyLocation>,
     /// The user, of basic
     #[arg(long, required_if_eq("kind", "basic"))]
     pub(crate) user: Option<String>,

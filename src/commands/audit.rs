@@ -1,6 +1,6 @@
 //! `a2s audit`: who changed what in the registry.
 
-use a2s::api::{AuditEntry, AuditPage, TrimAuditRequest, TrimAuditResponse};
+use a2s_api::{AuditEntry, AuditPage, TrimAuditRequest, TrimAuditResponse};
 use jiff::SignedDuration;
 use reqwest::Method;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use a2s::Bom;
+use a2s_authoring::Bom;
 use serde_json::json;
 
 use super::dependency_closure::{self, DependencyClosure};

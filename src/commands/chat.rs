@@ -6,7 +6,7 @@ mod view;
 use std::path::PathBuf;
 
 use a2s::InputField;
-use a2s::api::{
+use a2s_api::{
     AgentEvent, AgentQuestion, AgentRequest, AgentResponse, AgentStatus, ConsentSource,
     PendingQuestion,
 };

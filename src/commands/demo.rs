@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::api::{
+use a2s::{CapabilityName, Domain};
+use a2s_api::{
     DecisionRecord, ExecutionRequest, PlanRequest, PlanResponse, Run, RunStatus, SearchRequest,
     SearchResponse, VerifyRequest, VerifyResponse,
 };
-use a2s::{CapabilityName, Domain};
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
@@ -175,7 +175,7 @@ impl<'o> Demo<'o> {
         let mut names = Vec::with_capacity(documents.len());
         for (_, source) in &documents {
             let answer = publish_document(source, &self.client).await?;
-            let a2s::api::PublishResponse { name, version, checksum, .. } = &answer;
+            let a2s_api::PublishResponse { name, version, checksum, .. } = &answer;
             if self.is_verbose && !self.output.is_json() {
                 self.output
                     .line(format_args!("{NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"));

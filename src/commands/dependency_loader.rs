@@ -44,7 +44,7 @@ pub(super) async fn load_dependencies(
         }
         for need in needs {
             let MissingDependency::Document(name, listing) = need else { continue };
-            if index.len() >= a2s::lock::MAX_PINS {
+            if index.len() >= a2s::MAX_PINS {
                 let message = format!("`{}` has too many dependencies", capability.name);
                 return Err(CliError::new(CliExitCode::Bad, BAD_ANSWER, message)
                     .with_hint("Use fewer dependencies in these capabilities."));
@@ -72,7 +72,7 @@ async fn fetch_versions(
         Err(error) if error.code() == Some(NOT_PUBLISHED) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
-    let listing = |version: a2s::api::CapabilitySummary| VersionInfo {
+    let listing = |version: a2s_api::CapabilitySummary| VersionInfo {
         version: version.version,
         checksum: version.checksum,
         yanked: version.yanked,

@@ -192,6 +192,6 @@ pub(super) fn media_type(source: &[u8]) -> &'static str {
         Some(b'{') if serde_json::from_slice::<serde::de::IgnoredAny>(source).is_ok() => {
             "application/json"
         }
-        _ => a2s::api::YAML,
+        _ => a2s_api::YAML,
     }
 }

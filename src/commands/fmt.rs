@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use a2s::authoring::{FormatError, format_document};
+use a2s_authoring::{FormatError, format_document};
 use serde_json::json;
 use similar::TextDiff;
 

@@ -4,7 +4,7 @@ mod draw;
 
 use std::collections::BTreeSet;
 
-use a2s::api::{CapabilityGraph, CompatibleIo, GraphEdge, YankImpact};
+use a2s_api::{CapabilityGraph, CompatibleIo, GraphEdge, YankImpact};
 use reqwest::Method;
 
 use super::version_spec::VersionSpec;

@@ -6,7 +6,7 @@ mod graphql;
 mod openapi;
 mod report;
 
-use a2s::authoring::ImportError;
+use a2s_authoring::ImportError;
 
 use crate::cli::ImportCommand;
 use crate::cli_error::{BAD_ARGUMENT, CliError, CliExitCode};

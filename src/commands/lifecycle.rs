@@ -1,7 +1,7 @@
 //! `a2s yank`, `a2s unyank`, `a2s deprecate`: what becomes of a published version.
 
 use a2s::CapabilityName;
-use a2s::api::{DeprecateRequest, LifecycleResponse};
+use a2s_api::{DeprecateRequest, LifecycleResponse};
 use agent::RemoteRegistry;
 use semver::Version;
 

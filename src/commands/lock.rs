@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use a2s::api::CapabilityRef;
 use a2s::{CapabilityName, DependencyIndex, Document};
+use a2s_api::CapabilityRef;
 use serde_json::json;
 
 use super::dependency_closure::{self, DependencyClosure};
@@ -49,12 +49,12 @@ fn lock_path(file: &Path) -> PathBuf {
 ///
 /// # Errors
 /// Fails when the file does not exist or is not a valid lock.
-pub(super) fn read(path: &Path) -> Result<a2s::lock::LockFile, CliError> {
+pub(super) fn read(path: &Path) -> Result<a2s_authoring::lock::LockFile, CliError> {
     let source = document::read(path)?;
-    a2s::lock::LockFile::parse(&source).map_err(|error| {
+    a2s_authoring::lock::LockFile::parse(&source).map_err(|error| {
         let message = format!("{}: {error}", path.display());
         let diagnostics = match error {
-            a2s::lock::Error::Unreadable(diagnostics) => diagnostics,
+            a2s_authoring::lock::Error::Unreadable(diagnostics) => diagnostics,
             _ => Vec::new(),
         };
         CliError { diagnostics, ..CliError::new(CliExitCode::Bad, LOCK, message) }
@@ -66,7 +66,7 @@ pub(super) fn read(path: &Path) -> Result<a2s::lock::LockFile, CliError> {
 fn build_lock(
     root: &Document,
     mut index: DependencyIndex,
-) -> Result<a2s::lock::LockFile, CliError> {
+) -> Result<a2s_authoring::lock::LockFile, CliError> {
     let capability = root.capability();
     let mut pins = index.closure(&capability.dependencies);
     loop {
@@ -82,7 +82,7 @@ fn build_lock(
         version: capability.version.clone(),
         checksum: root.digest(),
     };
-    a2s::lock::LockFile::new(pin, pins).map_err(|error| {
+    a2s_authoring::lock::LockFile::new(pin, pins).map_err(|error| {
         CliError::new(CliExitCode::Bad, LOCK, format!("cannot write a lock: {error}"))
     })
 }
@@ -90,7 +90,7 @@ fn build_lock(
 fn write(
     path: &Path,
     file: &str,
-    lock: &a2s::lock::LockFile,
+    lock: &a2s_authoring::lock::LockFile,
     output: &mut CommandOutput,
 ) -> Result<(), CliError> {
     let text = lock.to_string();
@@ -123,7 +123,7 @@ fn write(
 fn compare(
     path: &Path,
     file: &str,
-    now: &a2s::lock::LockFile,
+    now: &a2s_authoring::lock::LockFile,
     output: &mut CommandOutput,
 ) -> Result<(), CliError> {
     let then = read(path)?;
@@ -156,7 +156,10 @@ fn compare(
 }
 
 /// Describes the differences between two locks.
-fn describe_changes(then: &a2s::lock::LockFile, now: &a2s::lock::LockFile) -> Vec<String> {
+fn describe_changes(
+    then: &a2s_authoring::lock::LockFile,
+    now: &a2s_authoring::lock::LockFile,
+) -> Vec<String> {
     let mut changes = Vec::new();
     let (old, new) = (then.capability(), now.capability());
     if old.name != new.name || old.version != new.version {
@@ -188,7 +191,7 @@ fn describe_changes(then: &a2s::lock::LockFile, now: &a2s::lock::LockFile) -> Ve
     changes
 }
 
-fn by_name(lock: &a2s::lock::LockFile) -> BTreeMap<&CapabilityName, Vec<&CapabilityRef>> {
+fn by_name(lock: &a2s_authoring::lock::LockFile) -> BTreeMap<&CapabilityName, Vec<&CapabilityRef>> {
     let mut names = BTreeMap::<_, Vec<&CapabilityRef>>::new();
     for pin in lock.dependencies() {
         names.entry(&pin.name).or_default().push(pin);
@@ -200,7 +203,7 @@ fn join_versions(pins: &[&CapabilityRef]) -> String {
     pins.iter().map(|pin| pin.version.to_string()).collect::<Vec<_>>().join(" and ")
 }
 
-fn to_json(path: &Path, file: &str, lock: &a2s::lock::LockFile) -> serde_json::Value {
+fn to_json(path: &Path, file: &str, lock: &a2s_authoring::lock::LockFile) -> serde_json::Value {
     json!({
         "file": file,
         "lock": path.display().to_string(),

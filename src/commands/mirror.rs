@@ -11,7 +11,7 @@ mod state;
 use std::path::Path;
 use std::time::Duration;
 
-use a2s::api::{ChangePage, DeprecateRequest, RegistryAction, RegistryChange};
+use a2s_api::{ChangePage, DeprecateRequest, RegistryAction, RegistryChange};
 use agent::{ClientError, RemoteRegistry};
 
 use self::report::{ChangeOutcome, MirrorReport};

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use a2s::CapabilityName;
-use a2s::authoring::{StarterTemplate, starter_document, suggest_name};
+use a2s_authoring::{StarterTemplate, starter_document, suggest_name};
 use serde_json::json;
 
 use crate::cli::NewArgs;

@@ -1,6 +1,6 @@
 //! `a2s owners`: who may publish under a name.
 
-use a2s::api::{OwnerList, OwnerUpdate};
+use a2s_api::{OwnerList, OwnerUpdate};
 
 use crate::cli::{OwnerChangeArgs, OwnersArgs};
 use crate::cli_error::CliError;

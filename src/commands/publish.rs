@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2s::Document;
-use a2s::api::PublishResponse;
+use a2s_api::PublishResponse;
 use rayon::prelude::*;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;

@@ -8,10 +8,10 @@ mod view;
 use std::path::Path;
 use std::time::Duration;
 
-use a2s::api::{
+use a2s::{CapabilityName, Digest, JsonTypes};
+use a2s_api::{
     CapabilityRef, EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run, RunEvent, RunStatus,
 };
-use a2s::{CapabilityName, Digest, JsonTypes};
 use agent::RemoteExecutor;
 use semver::VersionReq;
 use serde_json::{Map, Value};

@@ -3,7 +3,7 @@
 mod find;
 mod replay;
 
-use a2s::api::{ExecutionList, ResumeRequest, Run, RunStatus, StepResolution};
+use a2s_api::{ExecutionList, ResumeRequest, Run, RunStatus, StepResolution};
 use reqwest::Method;
 
 use find::find_run;

@@ -2,9 +2,7 @@
 
 pub(super) mod strategy;
 
-use a2s::api::{
-    BatchSearchResponse, NearMiss, ScoreTerm, SearchHit, SearchRequest, SearchResponse,
-};
+use a2s_api::{BatchSearchResponse, NearMiss, ScoreTerm, SearchHit, SearchRequest, SearchResponse};
 
 use crate::cli::SearchArgs;
 use crate::cli_error::CliError;

@@ -3,11 +3,11 @@
 
 use std::io::{self, IsTerminal as _, Read as _};
 
-use a2s::api::{
+use a2s::{Domain, Secret};
+use a2s_api::{
     ClientAuthentication, Credential, CredentialKind, CredentialSubject, CredentialUsers,
     StoredCredential, StoredCredentials,
 };
-use a2s::{Domain, Secret};
 use reqwest::Method;
 use serde_json::json;
 use zeroize::Zeroizing;

@@ -1,10 +1,10 @@
 //! `a2s services`: the hosts that capabilities talk to.
 
-use a2s::api::{
+use a2s::{Domain, Permission, TaskFormat};
+use a2s_api::{
     SearchLevel, SearchRequest, ServiceCapabilities, ServiceList, ServiceSearchResponse,
     ServiceSummary,
 };
-use a2s::{Domain, Permission, TaskFormat};
 use reqwest::Method;
 
 use crate::cli::ServicesArgs;

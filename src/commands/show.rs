@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use a2s::api::CapabilityVersions;
 use a2s::{
     Capability, CapabilityInterface, Document, InputField, OnError, Step, StepAction, StepBlock,
 };
+use a2s_api::CapabilityVersions;
 use serde_json::{Value, json};
 
 use super::version_spec::VersionSpec;

@@ -1,6 +1,6 @@
 //! `a2s state`: the stored values for the inputs of runs.
 
-use a2s::api::{StateEntry, StateList};
+use a2s_api::{StateEntry, StateList};
 use reqwest::{Method, RequestBuilder};
 
 use super::run::parse_assignment;

@@ -1,6 +1,6 @@
 //! `a2s stats`: how the runs of a capability ended.
 
-use a2s::api::{CapabilityStats, FailureCount, FaultAttribution};
+use a2s_api::{CapabilityStats, FailureCount, FaultAttribution};
 
 use super::version_spec::VersionSpec;
 use crate::cli_error::CliError;

@@ -1,6 +1,6 @@
 //! `a2s tokens`: make, list and revoke what others show.
 
-use a2s::api::{NewToken, TokenEntry, TokenList, TokenRequest};
+use a2s_api::{NewToken, TokenEntry, TokenList, TokenRequest};
 use reqwest::Method;
 use serde_json::json;
 

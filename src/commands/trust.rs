@@ -1,7 +1,7 @@
 //! `a2s trust`: the checksums that the executor remembers of versions.
 
 use a2s::CapabilityName;
-use a2s::api::{TrustList, TrustRequest, TrustedVersion};
+use a2s_api::{TrustList, TrustRequest, TrustedVersion};
 use reqwest::Method;
 use semver::Version;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use a2s::Document;
-use a2s::api::{VerifyRequest, VerifyResponse};
+use a2s_api::{VerifyRequest, VerifyResponse};
 use serde_json::json;
 
 use super::document;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use a2s::{AuthGuard, Secret, TokenIntrospector};
+use a2s::Secret;
+use a2s_api::{AuthGuard, TokenIntrospector};
 use agent::a2a::UnresolvedAgent;
 use agent::{
     Agent, App, Backend, ClockAndIds, Guard, LanguageModel, ServiceClient, ServiceClients, mcp,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use a2s::api::{PROBLEM_JSON, Problem};
+use a2s_api::{PROBLEM_JSON, Problem};
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::CONNECTION;

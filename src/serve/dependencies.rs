@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Secret;
-use a2s::api::{IntrospectionRequest, IntrospectionResponse};
+use a2s_api::{IntrospectionRequest, IntrospectionResponse};
 use agent::{ClientError, ServiceClient};
 use aos::GuardianChain;
 use aos::message::Ping;

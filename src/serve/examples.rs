@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::operations_mut;
+use a2s_api::operations_mut;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::openapi::{OpenApi, RefOr};

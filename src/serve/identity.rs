@@ -7,9 +7,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use a2s::{
-    AuthError, AuthGuard, AuthenticatedCaller, BoxFuture, Caller, CallerHeaders, Secret,
-    TokenIntrospector, TokenScope, TokenSubject,
+use a2s::Secret;
+use a2s_api::{
+    AuthError, AuthGuard, AuthenticatedCaller, BoxFuture, Caller, CallerHeaders, TokenIntrospector,
+    TokenScope, TokenSubject,
 };
 use axum::Router;
 use axum::extract::{Request, State};

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use a2s::api::{PROBLEM_JSON, Problem};
-use a2s::{AuthError, AuthGuard, AuthenticatedCaller, CallerHeaders};
+use a2s_api::{AuthError, AuthGuard, AuthenticatedCaller, CallerHeaders};
+use a2s_api::{PROBLEM_JSON, Problem};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{
@@ -205,7 +205,8 @@ async fn show_error(Path(code): Path<String>) -> Response {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use a2s::{BoxFuture, Caller, Secret, TokenIntrospector, TokenScope};
+    use a2s::Secret;
+    use a2s_api::{BoxFuture, Caller, TokenIntrospector, TokenScope};
     use tower::ServiceExt as _;
 
     use super::*;

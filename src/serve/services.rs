@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{add_error_responses, flatten_unions};
-use a2s::{AuthGuard, Caller, Domain, Secret, TokenIntrospector, TokenSubject};
+use a2s::{Domain, Secret};
+use a2s_api::{AuthGuard, Caller, TokenIntrospector, TokenSubject};
+use a2s_api::{add_error_responses, flatten_unions};
 use axum::Router;
 use axum::routing::get;
 use indicatif::{ProgressBar, ProgressStyle};

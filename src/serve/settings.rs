@@ -8,7 +8,8 @@ use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use a2s::{Domain, Secret, TokenSubject};
+use a2s::{Domain, Secret};
+use a2s_api::TokenSubject;
 use executor::{HostLimitSet, TenantLimits};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

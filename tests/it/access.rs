@@ -180,7 +180,7 @@ fn ask(
         request = request.bearer_auth(token);
     }
     if let Some(end_user) = end_user {
-        request = request.header(a2s::ON_BEHALF_OF, end_user);
+        request = request.header(a2s_api::ON_BEHALF_OF, end_user);
     }
     let accept =
         if path == "/mcp" { "application/json, text/event-stream" } else { "application/json" };

@@ -43,7 +43,7 @@ fn every_document_is_named_as_its_file_and_without_remarks() {
         if capability.language.minor > 0 {
             // Those of 1.0 are kept as they were written.
             let source = std::fs::read(root().join(format!("capabilities/{name}.yaml"))).unwrap();
-            let laid_out = a2s::authoring::format_document(&source).unwrap();
+            let laid_out = a2s_authoring::format_document(&source).unwrap();
             assert!(
                 laid_out.as_bytes() == source,
                 "{name}: run `a2s fmt capabilities/{name}.yaml`"

@@ -29,7 +29,7 @@ pub(crate) fn send(
         }
         let response = request.send().await.unwrap();
         let (status, path) = (response.status().as_u16(), response.url().path().to_owned());
-        let is_described = a2s::api::has_status(&DESCRIPTION, method, &path, status);
+        let is_described = a2s_api::has_status(&DESCRIPTION, method, &path, status);
         assert!(is_described, "{status} is described nowhere for {method} {path}");
         (status, response.text().await.unwrap())
     })

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use a2s::authoring::format_document;
+use a2s_authoring::format_document;
 use a2s::{CODES, compile, compile_with_checksum};
 use libfuzzer_sys::fuzz_target;
 

@@ -4,7 +4,8 @@
 
 #![no_main]
 
-use a2s::{InputField, extract_inputs, split_clauses, split_requests};
+use a2s::{InputField};
+use a2s_intent::{extract_inputs, split_clauses, split_requests};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 

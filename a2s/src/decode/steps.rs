@@ -24,7 +24,7 @@ use crate::template::{Template, is_name};
 use crate::tree::NodeValue;
 
 /// The maximum number of steps of a document.
-pub(crate) const MAX_STEPS: usize = 200;
+pub const MAX_STEPS: usize = 200;
 /// The maximum nesting depth of steps.
 const MAX_NESTING: usize = 16;
 /// The maximum number of members of a mapping.

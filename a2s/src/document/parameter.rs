@@ -70,7 +70,7 @@ pub enum ValueType {
 
 impl ValueType {
     /// Every type with its name in documents.
-    pub(crate) const NAMES: [(&'static str, Self); 6] = [
+    pub const NAMES: [(&'static str, Self); 6] = [
         ("string", Self::String),
         ("number", Self::Number),
         ("integer", Self::Integer),
@@ -87,7 +87,7 @@ impl ValueType {
     }
 
     /// Returns the name of the type with its article, for messages.
-    pub(crate) fn describe(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::String => "a string",
             Self::Number => "a number",

@@ -292,6 +292,6 @@ fn example(key: &str) -> Option<&'static str> {
 }
 
 /// Returns true when `text` is a placeholder of the published templates: `<calculated_checksum>`.
-pub(crate) fn is_placeholder(text: &str) -> bool {
+pub fn is_placeholder(text: &str) -> bool {
     text.starts_with('<') && text.ends_with('>')
 }

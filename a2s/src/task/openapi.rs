@@ -18,7 +18,7 @@ use super::security::SecurityRequirement;
 pub use body::{BodyFormat, RequestBody};
 pub(crate) use decode::decode_openapi;
 pub use field::{BodyField, FieldHeader, FieldType};
-pub(crate) use parameter::names_idempotency_key;
+pub use parameter::names_idempotency_key;
 pub use parameter::{OperationParameter, ParameterLocation, ParameterStyle, ValueStyle};
 
 /// One operation of an HTTP API.

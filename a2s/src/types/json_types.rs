@@ -29,7 +29,8 @@ impl JsonTypes {
     pub const ARRAY: Self = Self(1 << 5);
     /// Objects.
     pub const OBJECT: Self = Self(1 << 6);
-    pub(crate) const ANY: Self = Self((1 << 7) - 1);
+    /// Every type.
+    pub const ANY: Self = Self((1 << 7) - 1);
     /// The kinds that form one text in an address or a header: booleans, numbers and texts.
     pub const SCALAR: Self = Self(Self::BOOLEAN.0 | Self::NUMBER.0 | Self::STRING.0);
 
@@ -131,11 +132,15 @@ impl JsonTypes {
         Self(self.0 & other.0)
     }
 
-    pub(crate) fn or(self, other: Self) -> Self {
+    /// Returns the types of either set.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(crate) fn without(self, other: Self) -> Self {
+    /// Returns the types of this set that `other` does not contain.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
@@ -143,11 +148,15 @@ impl JsonTypes {
         self == Self::NONE
     }
 
-    pub(crate) fn overlaps(self, other: Self) -> bool {
+    /// Returns true when a type is in both sets.
+    #[must_use]
+    pub fn overlaps(self, other: Self) -> bool {
         !self.and(other).is_empty()
     }
 
-    pub(crate) fn contains(self, other: Self) -> bool {
+    /// Returns true when every type of `other` is in this set.
+    #[must_use]
+    pub fn contains(self, other: Self) -> bool {
         self.and(other) == other
     }
 }

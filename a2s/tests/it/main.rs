@@ -9,5 +9,4 @@ mod jsonpath;
 mod publishing;
 mod robust;
 mod samples;
-mod sentences;
 mod writer;

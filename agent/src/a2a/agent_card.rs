@@ -1,8 +1,8 @@
 //! The card of an agent (A2A 1.0, sections 4.4 and 8): the card that this agent publishes, and the cards of
 //! others. Pure.
 
-use a2s::api::CapabilitySummary;
 use a2s::{split_name, to_single_line};
+use a2s_api::CapabilitySummary;
 use serde_json::{Map, Value, json};
 use url::Url;
 

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use a2s::api::GuardianDecision;
 use a2s::{Secret, to_single_line};
+use a2s_api::GuardianDecision;
 use aos::message::A2aMethod;
 use reqwest::Response;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};

@@ -1,9 +1,9 @@
 //! A turn of the agent as status messages of A2A. Pure.
 
-use a2s::api::{
+use a2s::to_single_line;
+use a2s_api::{
     AgentEvent, AgentQuestion, AgentResponse, AgentRun, AgentStatus, EventKind, RunStatus,
 };
-use a2s::to_single_line;
 use serde_json::{Map, Value, json};
 
 use crate::a2a::model::{Part, TaskArtifact, TaskState};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2s::api::{AgentRequest, AgentResponse};
+use a2s_api::{AgentRequest, AgentResponse};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 

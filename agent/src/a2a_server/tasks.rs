@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use a2s::Principal;
-use a2s::api::PendingQuestion;
+use a2s_api::PendingQuestion;
+use a2s_api::Principal;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;

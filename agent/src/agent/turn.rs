@@ -6,17 +6,17 @@ pub(crate) mod consent;
 mod delegate;
 mod execute_candidate;
 mod intent;
-pub(crate) mod parse_reply;
 mod reply_text;
 pub(crate) mod waiting;
 
 use std::sync::Arc;
 
 use a2s::Document;
-use a2s::api::{
+use a2s_api::{
     AgentDelegation, AgentEvent, AgentQuestion, AgentRequest, AgentResponse, AgentRun, AgentStatus,
     CapabilityRef, ConsentSource, DelegationResult, GuardianDecision, NearMiss, SkippedCandidate,
 };
+use a2s_intent::reply;
 use aos::message::Role;
 use serde_json::Value;
 use uuid::Uuid;
@@ -171,7 +171,7 @@ impl AgentTurn<'_> {
 
     async fn run_steps(&mut self, mut request: AgentRequest) -> Result<TurnOutcome, TurnStop> {
         let heard = self.read_message(&mut request).await?;
-        if request.pending.is_some() && parse_reply::is_refusal(&heard) {
+        if request.pending.is_some() && reply::is_refusal(&heard) {
             return Ok(TurnOutcome::new(AgentStatus::Cancelled, "All right, I run nothing."));
         }
         let (strategy, filters) = (request.strategy.clone(), request.filters.clone());
@@ -353,7 +353,7 @@ impl AgentTurn<'_> {
         };
         let asks_for_a_yes = request.pending.as_ref().is_some_and(|it| it.missing.is_empty());
         let guarded = guarded.without_added_consent(|used| {
-            asks_for_a_yes && parse_reply::is_consent(used) && !parse_reply::is_consent(said)
+            asks_for_a_yes && reply::is_consent(used) && !reply::is_consent(said)
         });
         let message = guarded.outcome.as_ref().map_or(said, String::as_str).to_owned();
         let (mut outcome, mut decisions) = (guarded.outcome, guarded.decisions);

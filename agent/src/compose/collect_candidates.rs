@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use a2s::api::SearchRequest;
-use a2s::split_requests;
+use a2s_api::SearchRequest;
+use a2s_intent::split_requests;
 
 use super::{ChainCandidate, ChainRequest, MAX_CANDIDATES, MAX_STEPS};
 use crate::client::Error;

@@ -1,11 +1,12 @@
 //! Inference of links from outputs of earlier capabilities to inputs of later ones.
 
-use a2s::authoring::{ChainStep, InputBinding, OutputRef};
-use a2s::{ExtractedInput, InputField, JsonTypes, OutputField};
+use a2s::{InputField, JsonTypes, OutputField};
+use a2s_authoring::{ChainStep, InputBinding, OutputRef};
+use a2s_intent::coreference::{self, Coreferences};
+use a2s_intent::{ExtractedInput, word_similarity};
 use serde_json::Value;
 
-use super::coreference::{self, Coreferences};
-use super::{ChainMember, ProposalLink, word_similarity};
+use super::{ChainMember, ProposalLink};
 
 /// The maximum number of outputs that are combined into one text.
 const MAX_TEXT_PARTS: usize = 6;

@@ -1,7 +1,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use a2s::{DependencyIndex, split_requests};
+use a2s::DependencyIndex;
+use a2s_intent::split_requests;
 use proptest::prelude::*;
 
 use super::*;
@@ -160,7 +161,7 @@ fn a_proposal_is_a_document_that_says_what_it_does_and_why() {
     let requests = requests(sentence, &[&["GetCityWeather"], &["PostTweet"]]);
     let proposal = compose(&requests, "Jane Smith").remove(0);
     let interface = proposal.document.interface();
-    let inputs = a2s::extract_values(sentence, &interface.inputs);
+    let inputs = a2s_intent::extract_values(sentence, &interface.inputs);
     assert_eq!(
         serde_json::Value::Object(inputs),
         serde_json::json!({"city": "Paris", "text": "Weather update:"}),

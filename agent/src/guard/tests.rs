@@ -1,6 +1,6 @@
 //! What becomes of the answers of guardians.
 
-use a2s::api::SearchHit;
+use a2s_api::SearchHit;
 use aos::{GuardianClient, Options};
 use axum::Json;
 use axum::Router;

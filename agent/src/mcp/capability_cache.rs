@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use a2s::api::CapabilityRef;
 use a2s::{CapabilityInterface, CapabilityName, Digest, Document, InputField, StepAction};
+use a2s_api::CapabilityRef;
 use semver::Version;
 
 use super::tool_result::ToolError;

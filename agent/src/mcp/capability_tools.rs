@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{CapabilityRef, CapabilitySummary};
 use a2s::{CapabilityName, Digest, Domain, select_version};
+use a2s_api::{CapabilityRef, CapabilitySummary};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use semver::VersionReq;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Documents as resources, a prompt that explains how capabilities are used, and completions.
 
 use a2s::CapabilityName;
-use a2s::api::YAML;
+use a2s_api::YAML;
 use rmcp::model::{
     CompleteRequestParams, CompleteResult, CompletionInfo, ErrorData, GetPromptRequestParams,
     GetPromptResult, ListResourcesResult, Prompt, PromptArgument, PromptMessage,

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use a2s::api::{EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run, RunEvent, RunStatus};
 use a2s::{Digest, InputField, to_single_line};
+use a2s_api::{EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run, RunEvent, RunStatus};
 use rmcp::model::{
     CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult, JsonObject,
     ProgressNotificationParam, ProgressToken,

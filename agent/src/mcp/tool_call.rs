@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use a2s::api::{Deprecation, PlanRequest, SearchFilters, SearchRequest, VerifyRequest};
 use a2s::{CapabilityName, Digest};
+use a2s_api::{Deprecation, PlanRequest, SearchFilters, SearchRequest, VerifyRequest};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, JsonObject};
 use rmcp::service::RequestContext;
@@ -233,7 +233,7 @@ async fn search(
         turn.exchange.guard.check_search_hits(scene, &intent, found.capabilities).await.outcome;
     let hits =
         hits.map_err(|denial| ToolError::from_denial("the search results", &denial.message))?;
-    let hit = |hit: &a2s::api::SearchHit| ToolSearchHit {
+    let hit = |hit: &a2s_api::SearchHit| ToolSearchHit {
         name: hit.name.to_string(),
         version: hit.version.to_string(),
         checksum: hit.checksum.to_string(),
@@ -244,7 +244,7 @@ async fn search(
         success_rate: hit.success_rate,
         required_permissions: hit.required_permissions.iter().map(ToString::to_string).collect(),
     };
-    let nearest = |near: &a2s::api::NearMiss| ToolNearMiss {
+    let nearest = |near: &a2s_api::NearMiss| ToolNearMiss {
         name: near.name.to_string(),
         version: near.version.to_string(),
         description: near.description.clone(),

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use a2s::api::{NextAction, Problem, RunError};
 use a2s::to_single_line;
+use a2s_api::{NextAction, Problem, RunError};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::Secret;
-use a2s::api::GuardianInfo;
+use a2s_api::GuardianInfo;
 use aos::InProcessGuardian;
 use aos::message::Method;
 use url::Url;

@@ -1,7 +1,7 @@
 //! Steps that belong together: one after another, side by side, or one of two ways.
 
-use a2s::api::{ErrorHandlerKind, EventKind};
 use a2s::{Condition, OnError, Step, StepBlock};
+use a2s_api::{ErrorHandlerKind, EventKind};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use a2s::api::RunError;
+use a2s_api::RunError;
 
 use crate::gate::GuardedInputs;
 use crate::request::TaskContract;

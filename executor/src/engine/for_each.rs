@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use a2s::api::EventKind;
 use a2s::{ForEach, OutputMapping, Step, StepAction};
+use a2s_api::EventKind;
 use futures::future::BoxFuture;
 use serde_json::Value;
 

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::Ordering;
 
-use a2s::api::EventKind;
 use a2s::{Digest, RetryPolicy};
+use a2s_api::EventKind;
 use uuid::Uuid;
 
 use super::task::AttemptOutcome;

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 
-use a2s::api::{CapabilityRef, ErrorHandlerKind, EventKind, RunError};
 use a2s::{OnError, Step, StepAction};
+use a2s_api::{CapabilityRef, ErrorHandlerKind, EventKind, RunError};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 

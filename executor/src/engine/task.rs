@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use a2s::api::{DecisionRecord, EventKind, RequestPurpose};
 use a2s::{RetryPolicy, Step, StepAction, Task};
+use a2s_api::{DecisionRecord, EventKind, RequestPurpose};
 use futures::future::BoxFuture;
 use serde_json::Value;
 

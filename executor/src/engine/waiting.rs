@@ -1,6 +1,6 @@
 //! A step that waits for an approval: the record of that, and the place at which the step goes on.
 
-use a2s::api::{ApprovalSubject, EventKind, RunError};
+use a2s_api::{ApprovalSubject, EventKind, RunError};
 
 use super::{Engine, StepError};
 use crate::error::{Error, RequestedApproval};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use a2s::api::RunError;
 use a2s::{CapabilityExample, OutputMapping, Step, StepAction, StepPath, StepPathSegment, Task};
+use a2s_api::RunError;
 use jiff::Timestamp;
 use serde_json::Value;
 

@@ -115,7 +115,7 @@ async fn an_example_passes_when_its_answers_lead_to_its_output() {
     let steps = outcomes[0]
         .events
         .iter()
-        .filter(|event| matches!(event.kind, a2s::api::EventKind::StepFinished { .. }));
+        .filter(|event| matches!(event.kind, a2s_api::EventKind::StepFinished { .. }));
     assert_eq!(steps.count(), 1);
 }
 

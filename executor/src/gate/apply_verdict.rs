@@ -1,7 +1,7 @@
 //! Application of a guardian's `modify` to inputs and results. Pure.
 
 use a2s::InputLocation;
-use a2s::api::GuardianChange;
+use a2s_api::GuardianChange;
 use aos::message::{MethodCall, Request, ToolCallResultStep};
 use indexmap::IndexMap;
 use serde_json::Value;

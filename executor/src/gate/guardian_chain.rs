@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use a2s::api::{DecisionRecord, DecisionSource, GuardianChange, GuardianPhase};
+use a2s_api::{DecisionRecord, DecisionSource, GuardianChange, GuardianPhase};
 use aos::message::{MethodCall, Request};
 use aos::{
     BearerToken, GuardianChain, GuardianClient, GuardianError, GuardianOutcome, Options,

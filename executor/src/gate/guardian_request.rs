@@ -1,6 +1,7 @@
 //! Requests to a guardian. Pure.
 
-use a2s::{CapabilityName, InputLocation, Principal, Task};
+use a2s::{CapabilityName, InputLocation, Task};
+use a2s_api::Principal;
 use aos::message::{
     Agent, AgentProvider, McpStep, Session, StepContext, TextPart, ToolArgumentValue,
     ToolCallRequest, ToolCallRequestStep, ToolCallResultStep, ToolResult, User,

@@ -1,7 +1,7 @@
 //! Asks the guardian before a run begins.
 
-use a2s::Principal;
-use a2s::api::{CapabilityRef, GuardianChange, TriggerEvent};
+use a2s_api::Principal;
+use a2s_api::{CapabilityRef, GuardianChange, TriggerEvent};
 use aos::message::{
     AgentTrigger, AgentTriggerEvent, AgentTriggerStep, ContentPart, DataContent, DataPart,
     MethodCall, Request, Session, StepContext, TriggerKind,

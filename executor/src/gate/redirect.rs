@@ -84,7 +84,7 @@ const NOT_CHANGEABLE: &str = "a guardian can allow or deny a redirect, but not m
 fn refuse_changes(
     shown: &IndexMap<InputLocation, Value>,
     modified: &aos::message::Request,
-) -> Result<Vec<a2s::api::GuardianChange>, String> {
+) -> Result<Vec<a2s_api::GuardianChange>, String> {
     match apply_verdict::modified_inputs(shown, modified)? {
         (_, changes) if changes.is_empty() => Ok(changes),
         _ => Err(NOT_CHANGEABLE.to_owned()),

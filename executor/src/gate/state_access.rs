@@ -1,7 +1,7 @@
 //! Asks the guardian about remembered values: before a run uses them, and before they are written.
 
-use a2s::Principal;
-use a2s::api::GuardianChange;
+use a2s_api::GuardianChange;
+use a2s_api::Principal;
 use aos::message::{MemoryStep, MethodCall, Request, Session, StepContext};
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};

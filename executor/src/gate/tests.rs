@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-use a2s::api::{GuardianChange, GuardianPhase};
 use a2s::{HttpMethod, Secret};
+use a2s_api::{GuardianChange, GuardianPhase};
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::StatusCode;

@@ -1,7 +1,7 @@
 //! Asks the guardians again about the place at which a step waits for an approval, and nothing is sent or
 //! used whatever they say.
 
-use a2s::api::DecisionRecord;
+use a2s_api::DecisionRecord;
 use serde_json::Value;
 
 use super::{AskReason, GuardedInputs, GuardedStep, GuardianGate, Permitted, RawVerdict};

@@ -1,7 +1,7 @@
 //! The routes of stored credentials. Values come in, and never go out.
 
 use a2s::Domain;
-use a2s::api::{Credential, CredentialUsers, StoredCredential, StoredCredentials};
+use a2s_api::{Credential, CredentialUsers, StoredCredential, StoredCredentials};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -34,7 +34,7 @@ pub(super) async fn list_secrets(State(app): State<App>) -> Result<Json<StoredCr
     put, path = "/v1/secrets/{host}/{scheme}", tag = "executor", security(("token" = [])),
     params(
         ("host" = Domain, Path, description = "A host name, with its port unless it is the default port"),
-        ("scheme" = a2s::api::schema::SchemeName, Path, description = "The name of the security scheme in documents"),
+        ("scheme" = a2s_api::schema::SchemeName, Path, description = "The name of the security scheme in documents"),
     ),
     request_body = Credential,
     responses(
@@ -69,7 +69,7 @@ pub(super) async fn set_secret(
     put, path = "/v1/secrets/{host}/{scheme}/users", tag = "executor", security(("token" = [])),
     params(
         ("host" = Domain, Path, description = "The host"),
-        ("scheme" = a2s::api::schema::SchemeName, Path, description = "The name of the security scheme"),
+        ("scheme" = a2s_api::schema::SchemeName, Path, description = "The name of the security scheme"),
     ),
     request_body = CredentialUsers,
     responses(
@@ -90,7 +90,7 @@ pub(super) async fn set_secret_users(
     delete, path = "/v1/secrets/{host}/{scheme}", tag = "executor", security(("token" = [])),
     params(
         ("host" = Domain, Path, description = "The host"),
-        ("scheme" = a2s::api::schema::SchemeName, Path, description = "The name of the security scheme"),
+        ("scheme" = a2s_api::schema::SchemeName, Path, description = "The name of the security scheme"),
     ),
     responses(
         (status = 204, description = "The credential is deleted"),

@@ -1,7 +1,7 @@
 //! Values that are kept between runs, over HTTP.
 
-use a2s::api::{StateEntry, StateFor, StateList};
-use a2s::{AuthError, AuthenticatedCaller, Caller, TokenScope};
+use a2s_api::{AuthError, AuthenticatedCaller, Caller, TokenScope};
+use a2s_api::{StateEntry, StateFor, StateList};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -47,7 +47,7 @@ async fn list_state(
 #[utoipa::path(
     put, path = "/v1/state/{name}", tag = "executor", security(("token" = [])),
     params(
-        ("name" = a2s::api::schema::InputName, Path, description = "The input that the value is for"),
+        ("name" = a2s_api::schema::InputName, Path, description = "The input that the value is for"),
         ("for" = Option<StateFor>, Query, description = "`everybody`: the value for all runs of all callers; requires `admin`"),
     ),
     request_body(content = serde_json::Value, description = "The value, as JSON"),
@@ -70,7 +70,7 @@ async fn set_state(
 #[utoipa::path(
     delete, path = "/v1/state/{name}", tag = "executor", security(("token" = [])),
     params(
-        ("name" = a2s::api::schema::InputName, Path, description = "The input that the value is for"),
+        ("name" = a2s_api::schema::InputName, Path, description = "The input that the value is for"),
         ("for" = Option<StateFor>, Query, description = "`everybody`: the value for all runs of all callers; requires `admin`"),
     ),
     responses(
@@ -107,7 +107,7 @@ async fn list_session_state(
     put, path = "/v1/sessions/{session}/state/{name}", tag = "executor", security(("token" = [])),
     params(
         ("session" = String, Path, description = "The session, as named in runs"),
-        ("name" = a2s::api::schema::InputName, Path, description = "The input that the value is for"),
+        ("name" = a2s_api::schema::InputName, Path, description = "The input that the value is for"),
     ),
     request_body(content = serde_json::Value, description = "The value, as JSON"),
     responses(
@@ -128,7 +128,7 @@ async fn set_session_state(
     delete, path = "/v1/sessions/{session}/state/{name}", tag = "executor", security(("token" = [])),
     params(
         ("session" = String, Path, description = "The session, as named in runs"),
-        ("name" = a2s::api::schema::InputName, Path, description = "The input that the value is for"),
+        ("name" = a2s_api::schema::InputName, Path, description = "The input that the value is for"),
     ),
     responses(
         (status = 204, description = "The value is deleted"),

@@ -1,7 +1,7 @@
 //! Events that start runs, over HTTP.
 
-use a2s::AuthenticatedCaller;
-use a2s::api::{Run, TriggerRequest};
+use a2s_api::AuthenticatedCaller;
+use a2s_api::{Run, TriggerRequest};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;

@@ -1,7 +1,8 @@
 //! The routes of remembered checksums.
 
-use a2s::api::{CapabilityRef, TrustList, TrustRequest, TrustedVersion};
-use a2s::{AuthenticatedCaller, CapabilityName};
+use a2s::CapabilityName;
+use a2s_api::AuthenticatedCaller;
+use a2s_api::{CapabilityRef, TrustList, TrustRequest, TrustedVersion};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -68,7 +69,7 @@ pub(super) async fn list_trust(
     put, path = "/v1/trust/{name}/{version}", tag = "executor", security(("token" = [])),
     params(
         ("name" = CapabilityName, Path, description = "The capability"),
-        ("version" = a2s::api::schema::Version, Path, description = "Its version"),
+        ("version" = a2s_api::schema::Version, Path, description = "Its version"),
     ),
     request_body = TrustRequest,
     responses(
@@ -94,7 +95,7 @@ pub(super) async fn accept_trust(
     delete, path = "/v1/trust/{name}/{version}", tag = "executor", security(("token" = [])),
     params(
         ("name" = CapabilityName, Path, description = "The capability"),
-        ("version" = a2s::api::schema::Version, Path, description = "Its version"),
+        ("version" = a2s_api::schema::Version, Path, description = "Its version"),
     ),
     responses(
         (status = 204, description = "The checksum is forgotten"),

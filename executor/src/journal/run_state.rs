@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use a2s::api::{
+use a2s_api::{
     CapabilityRef, EventKind, IterationSummary, Run, RunError, RunEvent, RunStarted, RunStatus,
     StepResolution, StepSummary, TraceContext, path_of_loop,
 };

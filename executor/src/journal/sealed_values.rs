@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::{EventKind, RunEvent};
+use a2s_api::{EventKind, RunEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;

@@ -35,8 +35,9 @@ mod sqlite;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{EventKind, RunEvent, RunStatus};
-use a2s::{CapabilityName, Digest, Principal};
+use a2s::{CapabilityName, Digest};
+use a2s_api::Principal;
+use a2s_api::{EventKind, RunEvent, RunStatus};
 use database::DatabaseLock;
 use futures::future::{Either, ready};
 use jiff::Timestamp;

@@ -3,8 +3,8 @@
 //! They are added only to the request on the wire: the permitted and recorded request stays without them.
 //! Every value first becomes a secret of the run, so that neither an error nor a response can reveal it.
 
-use a2s::api::{Credential, KeyLocation};
 use a2s::{ApiKeyLocation, Domain, HttpScheme, Secret, SecurityRequirement, SecurityScheme};
+use a2s_api::{Credential, KeyLocation};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;

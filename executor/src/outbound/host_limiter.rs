@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use a2s::Domain;
-use a2s::api::{HostHealth, HostState, WaitReason};
+use a2s_api::{HostHealth, HostState, WaitReason};
 use governor::clock::Clock as _;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use a2s::api::RequestPurpose;
+use a2s_api::RequestPurpose;
 use tokio::time::timeout;
 
 use super::credentials::RequestAuthorization;

@@ -70,12 +70,12 @@ impl OutboundClient {
 
 pub(super) async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<PreparedRequest> {
     let gate = GuardianGate::for_all();
-    let pin = a2s::api::CapabilityRef {
+    let pin = a2s_api::CapabilityRef {
         name: "Test".parse().unwrap(),
         version: semver::Version::new(1, 0, 0),
         checksum: a2s::Digest::of_bytes(b""),
     };
-    let principal = a2s::Principal::owner();
+    let principal = a2s_api::Principal::owner();
     let asker = GuardedStep {
         principal: &principal,
         run: Uuid::nil(),

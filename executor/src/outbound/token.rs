@@ -14,8 +14,8 @@ mod token_response;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use a2s::api::{ClientAuthentication, Credential, RequestPurpose};
 use a2s::{Domain, Secret, SecurityRequirement};
+use a2s_api::{ClientAuthentication, Credential, RequestPurpose};
 use http::header::AUTHORIZATION;
 use jiff::SignedDuration;
 use url::Url;

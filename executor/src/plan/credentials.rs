@@ -1,7 +1,8 @@
 //! The credentials that the steps of a plan want.
 
-use a2s::api::PlannedCredential;
-use a2s::{Principal, StepAction};
+use a2s::StepAction;
+use a2s_api::PlannedCredential;
+use a2s_api::Principal;
 
 use super::ExecutionPlan;
 use crate::credential_requirements::{AvailableCredentials, CredentialRequirement, CredentialUser};

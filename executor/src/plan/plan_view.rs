@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use a2s::api::{ErrorHandlerKind, PlannedForEach, PlannedStep, PlannedStepKind};
 use a2s::{CapabilityName, OnError, Step, StepAction, StepBlock, Template};
+use a2s_api::{ErrorHandlerKind, PlannedForEach, PlannedStep, PlannedStepKind};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use a2s::api::PlannedStepKind;
+use a2s_api::PlannedStepKind;
 
 use super::*;
 use crate::registry_client::ResolvedDependencies;

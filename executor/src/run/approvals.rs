@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s::api::{ApprovalSubject, EventKind, GuardianPhase, RunEvent, RunStatus};
+use a2s_api::{ApprovalSubject, EventKind, GuardianPhase, RunEvent, RunStatus};
 use futures::{StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use prometheus_client::registry::Registry;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use a2s::api::RunEvent;
+use a2s_api::RunEvent;
 use prometheus_client::registry::Registry;
 use serde_json::{Map, Value};
 use uuid::Uuid;

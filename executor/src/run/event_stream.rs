@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use a2s::api::{EventKind, RunEvent};
-use a2s::{Caller, StreamPermit};
+use a2s_api::{Caller, StreamPermit};
+use a2s_api::{EventKind, RunEvent};
 use futures::stream::{self, Stream};
 use tokio::sync::watch;
 use uuid::Uuid;

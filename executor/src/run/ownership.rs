@@ -1,6 +1,6 @@
 //! The one decision about who may see and touch a run, a plan or remembered values.
 
-use a2s::{Caller, Principal, TokenScope};
+use a2s_api::{Caller, Principal, TokenScope};
 use uuid::Uuid;
 
 use super::{RunService, not_found};
@@ -27,7 +27,7 @@ impl RunService {
 
 #[cfg(test)]
 mod tests {
-    use a2s::{EndUser, TokenSubject};
+    use a2s_api::{EndUser, TokenSubject};
 
     use super::*;
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use a2s::api::{FaultAttribution, PlanRequest, PlanResponse};
-use a2s::{Caller, Digest, Principal};
+use a2s::Digest;
+use a2s_api::{Caller, Principal};
+use a2s_api::{FaultAttribution, PlanRequest, PlanResponse};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
 

@@ -1,8 +1,8 @@
 //! Decisions of a guardian before a run begins: about the event that starts it, and about remembered
 //! values.
 
-use a2s::Principal;
-use a2s::api::{
+use a2s_api::Principal;
+use a2s_api::{
     CapabilityRef, DecisionRecord, DecisionSource, PlanRequest, StateEntry, TraceContext,
     TriggerEvent,
 };

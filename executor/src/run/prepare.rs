@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use a2s::Principal;
-use a2s::api::{PlanRequest, StateScope};
+use a2s_api::Principal;
+use a2s_api::{PlanRequest, StateScope};
 use serde_json::{Map, Value};
 
 use super::RunService;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use a2s::Principal;
-use a2s::api::{ItemPreview, PlanRequest, PlannedStep, PlannedStepKind, StepPreview};
+use a2s_api::Principal;
+use a2s_api::{ItemPreview, PlanRequest, PlannedStep, PlannedStepKind, StepPreview};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use http::HeaderMap;

@@ -6,8 +6,8 @@ mod diff;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use a2s::Caller;
-use a2s::api::{EventKind, ReplayRequest, ReplayResponse, RunError, RunEvent, parent_path};
+use a2s_api::Caller;
+use a2s_api::{EventKind, ReplayRequest, ReplayResponse, RunError, RunEvent, parent_path};
 use serde_json::Map;
 use uuid::Uuid;
 

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use a2s::api::{EventKind, ResumeRequest, Run, RunStatus, StepResolution};
-use a2s::{Caller, Principal, Step, StepAction};
+use a2s::{Step, StepAction};
+use a2s_api::{Caller, Principal};
+use a2s_api::{EventKind, ResumeRequest, Run, RunStatus, StepResolution};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 

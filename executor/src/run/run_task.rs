@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use a2s::Principal;
-use a2s::api::{EventKind, RunError, RunEvent, RunStatus};
+use a2s_api::Principal;
+use a2s_api::{EventKind, RunError, RunEvent, RunStatus};
 use futures::{FutureExt as _, StreamExt as _, stream};
 use serde_json::Value;
 use tokio::time::Instant;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a2s::api::{CapabilityRef, GuardianInfo, PlanRequest, PlannedCredential, StateScope};
 use a2s::{CapabilityName, Digest, DigestError, canonical_json};
+use a2s_api::{CapabilityRef, GuardianInfo, PlanRequest, PlannedCredential, StateScope};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use a2s::api::{
+use a2s::Digest;
+use a2s_api::{Caller, Principal};
+use a2s_api::{
     EventKind, ExecutionRequest, PlanRequest, Run, RunEvent, RunStarted, TraceContext, TriggerEvent,
 };
-use a2s::{Caller, Digest, Principal};
 use tokio::time::Instant;
 use uuid::Uuid;
 

@@ -1,6 +1,6 @@
 //! Alarms: a receiver learns at once of a run that waits for a person.
 
-use a2s::api::{EventKind, RunEvent};
+use a2s_api::{EventKind, RunEvent};
 use serde_json::json;
 
 use super::export_queue::ExportSink;

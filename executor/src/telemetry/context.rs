@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use a2s::api::TraceContext;
+use a2s_api::TraceContext;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use uuid::Uuid;
 

@@ -14,7 +14,7 @@ mod event;
 mod event_builder;
 mod sink;
 
-use a2s::api::{self, DecisionRecord, EventKind, RunError, RunStarted, StepResolution};
+use a2s_api::{DecisionRecord, EventKind, RunError, RunStarted, StepResolution};
 use jiff::Timestamp;
 use url::Url;
 use uuid::Uuid;
@@ -49,12 +49,12 @@ pub(crate) fn line(event: &OcsfEvent) -> Option<JsonLine> {
 
 /// The events to report for a run that is over or waits: everything since it last waited. Empty when the
 /// first event is missing.
-pub(crate) fn events_of_run(events: &[api::RunEvent], product: &OcsfProduct) -> Vec<OcsfEvent> {
+pub(crate) fn events_of_run(events: &[a2s_api::RunEvent], product: &OcsfProduct) -> Vec<OcsfEvent> {
     let Some(first) = events.first() else { return Vec::new() };
     let EventKind::RunStarted(started) = &first.kind else { return Vec::new() };
     let RunStarted { principal, capability, session, trace, .. } = &**started;
     let before = events.split_last().map_or(events, |(_, before)| before);
-    let is_rest = |event: &&api::RunEvent| matches!(event.kind, EventKind::RunWaiting { .. });
+    let is_rest = |event: &&a2s_api::RunEvent| matches!(event.kind, EventKind::RunWaiting { .. });
     let mut folding = EventCollector {
         builder: EventBuilder {
             principal: principal.as_ref(),
@@ -158,7 +158,7 @@ struct SentRequest<'e> {
 }
 
 impl<'e> EventCollector<'e> {
-    fn apply(&mut self, event: &'e api::RunEvent) {
+    fn apply(&mut self, event: &'e a2s_api::RunEvent) {
         match &event.kind {
             EventKind::StepStarted { step, kind, capability } if !self.steps.contains(step) => {
                 let tool = ToolStep {
@@ -263,7 +263,7 @@ impl<'e> EventCollector<'e> {
     fn end(
         &mut self,
         step: &'e str,
-        event: &'e api::RunEvent,
+        event: &'e a2s_api::RunEvent,
         status: OcsfStatus,
         error: Option<&'e RunError>,
     ) {
@@ -312,7 +312,7 @@ impl<'e> EventCollector<'e> {
         self.events.push(OcsfEvent::activity(kind, activity, body));
     }
 
-    fn event_time(&self, event: &api::RunEvent) -> EventTime {
+    fn event_time(&self, event: &a2s_api::RunEvent) -> EventTime {
         let uid = self.builder.stable_uid(&format!("event {}", event.seq));
         EventTime { at: event.at, seq: Some(event.seq), uid }
     }

@@ -1,8 +1,8 @@
 //! Decisions of a guardian without a run: about the event that wants to start one, about the values
 //! remembered for its inputs, and about a value that is to be remembered.
 
-use a2s::Principal;
-use a2s::api::{CapabilityRef, DecisionRecord, GuardianPhase, TraceContext, TriggerEvent};
+use a2s_api::Principal;
+use a2s_api::{CapabilityRef, DecisionRecord, GuardianPhase, TraceContext, TriggerEvent};
 use jiff::Timestamp;
 use uuid::Uuid;
 

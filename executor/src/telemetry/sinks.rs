@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2s::api::{DecisionSource, EventKind, RunEvent};
+use a2s_api::{DecisionSource, EventKind, RunEvent};
 
 use super::alarm::{AlarmReceiver, alarm_of};
 use super::export_queue::ExportQueue;

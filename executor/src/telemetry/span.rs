@@ -1,7 +1,7 @@
 //! A span, as OpenTelemetry knows it, within bounds. Pure.
 
-use a2s::Principal;
-use a2s::api::CapabilityRef;
+use a2s_api::CapabilityRef;
+use a2s_api::Principal;
 use jiff::Timestamp;
 use url::Url;
 

@@ -21,7 +21,7 @@
 
 mod standalone_span;
 
-use a2s::api::{
+use a2s_api::{
     CapabilityRef, DecisionRecord, DecisionSource, ErrorHandlerKind, EventKind, GuardianInfo,
     GuardianPhase, RequestPurpose, RunError, RunEvent, RunStarted, StepResolution,
 };

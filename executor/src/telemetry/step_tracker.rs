@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::{CapabilityRef, parent_path};
+use a2s_api::{CapabilityRef, parent_path};
 
 /// The begun steps by path, each with further state.
 pub(super) struct StepTracker<'e, T> {

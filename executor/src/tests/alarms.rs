@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use a2s::api::RunStatus;
+use a2s_api::RunStatus;
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;

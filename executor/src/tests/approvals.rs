@@ -5,7 +5,7 @@ mod after_sending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s::api::{EventKind, NextAction, Run, RunEvent, RunStatus};
+use a2s_api::{EventKind, NextAction, Run, RunEvent, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;

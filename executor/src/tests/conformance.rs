@@ -11,9 +11,9 @@ mod values;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use a2s::api::RunStatus;
-use a2s::authoring::{OpenApiOptions, import_openapi, read_description};
 use a2s::{Document, InputLocation, OpenApiTask, StepAction, Task, TaskInputs, Template};
+use a2s_api::RunStatus;
+use a2s_authoring::{OpenApiOptions, import_openapi, read_description};
 use http::Method;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2s::api::{FaultAttribution, NextAction, Run, RunStatus};
+use a2s_api::{FaultAttribution, NextAction, Run, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s::api::{EventKind, NextAction, Run, RunStatus};
-use a2s::{BoxFuture, Caller, Domain, Secret, TokenIntrospector, TokenScope, TokenSubject};
+use a2s::{Domain, Secret};
+use a2s_api::{BoxFuture, Caller, TokenIntrospector, TokenScope, TokenSubject};
+use a2s_api::{EventKind, NextAction, Run, RunStatus};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -134,7 +135,7 @@ pub(super) async fn set(app: &App, host: &str, scheme: &str, credential: Value) 
     assert!(!answer.body.to_string().contains("canary"));
 }
 
-async fn start(app: &App, name: &str) -> (u16, String, a2s::api::Problem) {
+async fn start(app: &App, name: &str) -> (u16, String, a2s_api::Problem) {
     let body = json!({"name": name, "wait": true});
     call(app, Method::POST, "/v1/executions", &[], body).await.problem()
 }

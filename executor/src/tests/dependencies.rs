@@ -1,6 +1,6 @@
 //! A request whose outcome is not known: what a person says about it is what happens.
 
-use a2s::api::{RunEvent, RunStatus};
+use a2s_api::{RunEvent, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;

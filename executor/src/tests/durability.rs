@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2s::api::{EventKind, RunEvent, RunStatus};
+use a2s_api::{EventKind, RunEvent, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use a2s::api::{EventKind, RunStatus};
+use a2s_api::{EventKind, RunStatus};
 use serde_json::json;
 
 use super::world::{

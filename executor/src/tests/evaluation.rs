@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2s::api::{EventKind, Run, RunStatus};
+use a2s_api::{EventKind, Run, RunStatus};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 

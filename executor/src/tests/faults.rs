@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use a2s::Domain;
-use a2s::api::{Run, RunStatus};
+use a2s_api::{Run, RunStatus};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

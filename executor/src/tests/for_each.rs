@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use a2s::api::{ErrorHandlerKind, EventKind, IterationSummary, RunStatus};
+use a2s_api::{ErrorHandlerKind, EventKind, IterationSummary, RunStatus};
 use serde_json::{Value, json};
 
 use super::world::{

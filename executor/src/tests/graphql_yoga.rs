@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use a2s::api::{EventKind, Run, RunStatus};
+use a2s_api::{EventKind, Run, RunStatus};
 use serde_json::{Value, json};
 
 use super::conformance::mock::{Process, packages};

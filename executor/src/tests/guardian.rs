@@ -1,6 +1,6 @@
 //! What a guardian sees, and what its word does.
 
-use a2s::api::{DecisionSource, RunStatus};
+use a2s_api::{DecisionSource, RunStatus};
 use serde_json::{Value, json};
 
 use super::world::{World, allow, deny, events, run, sequence, task, transcript};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use a2s::Secret;
-use a2s::api::{DecisionRecord, DecisionSource, EventKind, Run, RunStatus, StepPreview};
+use a2s_api::{DecisionRecord, DecisionSource, EventKind, Run, RunStatus, StepPreview};
 use axum::http::Method;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

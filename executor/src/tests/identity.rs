@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use a2s::api::{EventKind, RunStatus};
-use a2s::{BoxFuture, Caller, Secret, TokenIntrospector, TokenScope, TokenSubject};
+use a2s::Secret;
+use a2s_api::{BoxFuture, Caller, TokenIntrospector, TokenScope, TokenSubject};
+use a2s_api::{EventKind, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -49,7 +50,7 @@ async fn call_as(app: &App, who: Who, method: Method, path: &str, body: Value) -
     let (token, end_user) = who;
     let shown = format!("Bearer {token}");
     let mut headers = vec![("authorization", shown.as_str())];
-    headers.extend(end_user.map(|name| (a2s::ON_BEHALF_OF, name)));
+    headers.extend(end_user.map(|name| (a2s_api::ON_BEHALF_OF, name)));
     call(app, method, path, &headers, body).await
 }
 
@@ -76,7 +77,7 @@ async fn world() -> World {
     world
 }
 
-async fn run_ask(app: &App, who: Who) -> a2s::api::Run {
+async fn run_ask(app: &App, who: Who) -> a2s_api::Run {
     let body = json!({"name": "Ask", "inputs": {"city": "Rome"}, "wait": true});
     let run = call_as(app, who, Method::POST, "/v1/executions", body).await.run();
     assert_succeeded(&run);
@@ -102,7 +103,7 @@ async fn in_doubt(world: &World, whose: &[Who]) -> (App, Vec<Uuid>) {
 }
 
 /// Waits until a run is at rest.
-async fn rest(app: &App, who: Who, run: Uuid) -> a2s::api::Run {
+async fn rest(app: &App, who: Who, run: Uuid) -> a2s_api::Run {
     get(app, who, &format!("/v1/executions/{run}/events")).await;
     get(app, who, &format!("/v1/executions/{run}")).await.run()
 }

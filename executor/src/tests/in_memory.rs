@@ -1,6 +1,6 @@
 //! Runs that are kept in memory: everything can be done with them, and nothing is left of them.
 
-use a2s::api::RunStatus;
+use a2s_api::RunStatus;
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Parameters: what they take, what stands for those that are not given, and what is left out.
 
-use a2s::api::{PlanResponse, PlannedStepKind, RunStatus};
+use a2s_api::{PlanResponse, PlannedStepKind, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use a2s::authoring::{OpenApiOptions, import_openapi, read_description};
 use a2s::{Document, SchemaResolver, StepAction};
+use a2s_authoring::{OpenApiOptions, import_openapi, read_description};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2s::api::{ExecutionList, RunStatus};
+use a2s_api::{ExecutionList, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s::api::{DecisionRecord, DecisionSource, EventKind, GuardianPhase, RunStatus};
+use a2s_api::{DecisionRecord, DecisionSource, EventKind, GuardianPhase, RunStatus};
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{Method, StatusCode};

@@ -7,7 +7,7 @@ mod plain;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use a2s::api::Run;
+use a2s_api::Run;
 use serde_json::{Value, json};
 
 use super::world::{World, run, sequence};

@@ -1,6 +1,6 @@
 //! What a guardian's word does to what is remembered.
 
-use a2s::api::{DecisionRecord, EventKind, RunStatus};
+use a2s_api::{DecisionRecord, EventKind, RunStatus};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use a2s::Secret;
-use a2s::api::RunStatus;
+use a2s_api::RunStatus;
 use axum::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -125,7 +125,7 @@ async fn an_executor_that_has_lost_its_run_sends_nothing_more() {
     assert_succeeded(&read(&other, id).await);
     assert_eq!(transcript(&recorded).iter().filter(|line| *line == "resumed").count(), 1);
     let ends = recorded.iter().filter(|event| {
-        matches!(&event.kind, a2s::api::EventKind::StepFinished { step, .. } if step == "ask")
+        matches!(&event.kind, a2s_api::EventKind::StepFinished { step, .. } if step == "ask")
     });
     assert_eq!(ends.count(), 1);
 }

@@ -1,7 +1,7 @@
 //! What the registry is told of runs.
 
 use a2s::Secret;
-use a2s::api::RunStatus;
+use a2s_api::RunStatus;
 use axum::http::Method;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Outputs that are taken from headers and status, and those that need not be there.
 
-use a2s::api::RunStatus;
+use a2s_api::RunStatus;
 use serde_json::{Value, json};
 
 use super::world::{World, allow, assert_succeeded, deny, run, sequence, task};

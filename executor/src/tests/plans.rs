@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use a2s::api::{EventKind, PlanResponse};
 use a2s::{Domain, Secret};
+use a2s_api::{EventKind, PlanResponse};
 use axum::http::{Method, StatusCode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -518,10 +518,10 @@ async fn a_journal_from_before_there_were_plans_is_read() {
     let run = run(&app, "Echo", json!({"city": "Paris"})).await;
     let mut first = json!(events(&app, run.id).await[0]);
     assert_eq!(first.get("plan"), None, "what has no plan says nothing of one");
-    let read: a2s::api::RunEvent = serde_json::from_value(first.clone()).unwrap();
+    let read: a2s_api::RunEvent = serde_json::from_value(first.clone()).unwrap();
     assert!(matches!(&read.kind, EventKind::RunStarted(started) if started.plan.is_none()));
     first["plan"] = json!(run.checksum);
-    let read: a2s::api::RunEvent = serde_json::from_value(first).unwrap();
+    let read: a2s_api::RunEvent = serde_json::from_value(first).unwrap();
     assert!(matches!(&read.kind, EventKind::RunStarted(started) if started.plan.is_some()));
 }
 

@@ -1,6 +1,6 @@
 //! What a guardian says of a plan, and that nothing comes of it.
 
-use a2s::api::{DecisionSource, PlanResponse, PlannedStepKind, StepPreview};
+use a2s_api::{DecisionSource, PlanResponse, PlannedStepKind, StepPreview};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn said(plan: &PlanResponse) -> Vec<(String, String)> {
         said.push((step.to_owned(), heard));
     }
 
-    fn visit(steps: &[a2s::api::PlannedStep], said: &mut Vec<(String, String)>) {
+    fn visit(steps: &[a2s_api::PlannedStep], said: &mut Vec<(String, String)>) {
         for step in steps {
             hear(&step.step, step.preview.as_ref(), said);
             match &step.kind {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use a2s::api::{EventKind, RunEvent, RunStatus};
+use a2s_api::{EventKind, RunEvent, RunStatus};
 use serde_json::{Value, json};
 
 use super::world::{

@@ -1,7 +1,7 @@
 //! Replays: a run that is walked again with the answers that were recorded, and what departs from
 //! the recording.
 
-use a2s::api::{ReplayResponse, RunStatus, StepDiff, ValueDiff};
+use a2s_api::{ReplayResponse, RunStatus, StepDiff, ValueDiff};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;

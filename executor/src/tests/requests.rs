@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use a2s::Digest;
-use a2s::api::{EventKind, PlanResponse, PlannedStepKind, RunStatus};
+use a2s_api::{EventKind, PlanResponse, PlannedStepKind, RunStatus};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;

@@ -1,6 +1,6 @@
 //! Answers that are not as their operation declares them: `check_answers`, through a whole run.
 
-use a2s::api::{ErrorHandlerKind, EventKind, Run, RunEvent, RunStatus, StepWarning};
+use a2s_api::{ErrorHandlerKind, EventKind, Run, RunEvent, RunStatus, StepWarning};
 use serde_json::{Value, json};
 
 use super::world::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2s::api::{EventKind, RunEvent, RunStatus};
+use a2s_api::{EventKind, RunEvent, RunStatus};
 use serde_json::{Value, json};
 
 use super::world::{
@@ -86,7 +86,7 @@ async fn crash_at_any_event_repeats_no_finished_iteration() {
             assert_eq!(sent, left, "cut {cut}");
             assert_eq!(output(&run), result, "cut {cut}");
             // Whoever reads the journal later sees the same steps, whether it was cut or not.
-            let shown = |run: &a2s::api::Run| {
+            let shown = |run: &a2s_api::Run| {
                 let steps = run.steps.iter();
                 let steps =
                     steps.map(|s| (s.step.clone(), s.status.clone(), s.handled, s.iterations));

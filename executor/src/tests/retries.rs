@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use a2s::Domain;
-use a2s::api::{EventKind, RunStatus, WaitReason};
+use a2s_api::{EventKind, RunStatus, WaitReason};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

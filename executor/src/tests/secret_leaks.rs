@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use a2s::Domain;
-use a2s::api::{EventKind, RunStatus};
+use a2s_api::{EventKind, RunStatus};
 use aho_corasick::AhoCorasick;
 use axum::Router;
 use axum::body::{Body, Bytes};

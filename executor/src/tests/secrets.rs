@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use a2s::Secret;
-use a2s::api::{EventKind, RunStatus};
+use a2s_api::{EventKind, RunStatus};
 use axum::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

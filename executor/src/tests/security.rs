@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2s::Secret;
-use a2s::api::{EventKind, RunStatus};
+use a2s_api::{EventKind, RunStatus};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2s::api::{EventKind, StateScope};
+use a2s_api::{EventKind, StateScope};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 

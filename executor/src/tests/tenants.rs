@@ -4,8 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::api::{ExecutionList, RunStatus};
-use a2s::{BoxFuture, Caller, Principal, Secret, TokenIntrospector, TokenScope, TokenSubject};
+use a2s::Secret;
+use a2s_api::{BoxFuture, Caller, Principal, TokenIntrospector, TokenScope, TokenSubject};
+use a2s_api::{ExecutionList, RunStatus};
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
@@ -171,13 +172,13 @@ async fn hold(app: &App, who: &str, word: &str) -> Answer {
     call_as(app, who, Method::POST, "/v1/executions", body).await
 }
 
-async fn read_as_owner(app: &App, run: Uuid) -> a2s::api::Run {
+async fn read_as_owner(app: &App, run: Uuid) -> a2s_api::Run {
     let path = format!("/v1/executions/{run}");
     call_as(app, "root", Method::GET, &path, Value::Null).await.run()
 }
 
 /// Waits until a run is at rest.
-async fn rest(app: &App, run: Uuid) -> a2s::api::Run {
+async fn rest(app: &App, run: Uuid) -> a2s_api::Run {
     let path = format!("/v1/executions/{run}/events");
     call_as(app, "root", Method::GET, &path, Value::Null).await;
     read_as_owner(app, run).await

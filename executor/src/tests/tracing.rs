@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2s::Secret;
-use a2s::api::{EventKind, RunStatus};
+use a2s_api::{EventKind, RunStatus};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;

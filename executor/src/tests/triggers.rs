@@ -1,6 +1,6 @@
 //! Runs that an event starts.
 
-use a2s::api::{EventKind, RunStatus};
+use a2s_api::{EventKind, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 

@@ -148,7 +148,7 @@ async fn of_two_executors_that_remember_at_once_one_is_first() {
     let first = world.registry.publish(NAME, "1.0.0", &saying("hello"));
     let app = world.open().await;
     let trust = app.runs().trust();
-    let pin = |checksum| a2s::api::CapabilityRef {
+    let pin = |checksum| a2s_api::CapabilityRef {
         name: NAME.parse().unwrap(),
         version: "1.0.0".parse().unwrap(),
         checksum,

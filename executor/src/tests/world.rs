@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use a2s::api::{CapabilityVersions, EventKind, Problem, Run, RunEvent, RunStatus};
 use a2s::{Digest, Domain};
+use a2s_api::{CapabilityVersions, EventKind, Problem, Run, RunEvent, RunStatus};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Request, State};
@@ -213,7 +213,7 @@ pub(crate) async fn call(
     static DESCRIPTION: LazyLock<Value> =
         LazyLock::new(|| serde_json::to_value(App::openapi()).unwrap());
     let status = parts.status.as_u16();
-    let is_described = a2s::api::has_status(
+    let is_described = a2s_api::has_status(
         &DESCRIPTION,
         method.as_str(),
         path.split('?').next().unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! Checks of a credential before it is stored: it has to fit where it will go, and to be found
 //! again where it turns up. Names fields, never values.
 
-use a2s::api::Credential;
+use a2s_api::Credential;
 
 use crate::error::{Error, ErrorKind};
 

@@ -1,7 +1,7 @@
 //! The rows. Both engines understand the SQL.
 
 use a2s::Domain;
-use a2s::api::{CredentialKind, CredentialUsers, StoredCredential};
+use a2s_api::{CredentialKind, CredentialUsers, StoredCredential};
 use jiff::Timestamp;
 
 use super::seal::Ciphertext;

@@ -1,7 +1,8 @@
 //! The changes in order: a feed for everybody, an audit for admins.
 
-use a2s::api::{AuditEntry, AuditPage, ChangePage};
-use a2s::{Caller, CapabilityName};
+use a2s::CapabilityName;
+use a2s_api::Caller;
+use a2s_api::{AuditEntry, AuditPage, ChangePage};
 
 use jiff::Timestamp;
 

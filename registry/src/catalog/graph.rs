@@ -7,11 +7,11 @@ mod impact;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use a2s::api::{CapabilityGraph, CompatibleIo, GraphEdge, GraphNode, SharedService};
 use a2s::{
     CandidateVersion as _, CapabilityName, Dependency, DependencyIndex, Digest, InputField,
     JsonTypes, VersionInfo,
 };
+use a2s_api::{CapabilityGraph, CompatibleIo, GraphEdge, GraphNode, SharedService};
 
 use super::{Catalog, FetchedVersion, VersionSelection};
 use crate::Error;

@@ -1,7 +1,8 @@
 //! The lifecycle of names and versions after they were published.
 
-use a2s::api::{DeprecateRequest, Deprecation, LifecycleResponse, OwnerList, OwnerUpdate};
-use a2s::{Caller, CapabilityName};
+use a2s::CapabilityName;
+use a2s_api::Caller;
+use a2s_api::{DeprecateRequest, Deprecation, LifecycleResponse, OwnerList, OwnerUpdate};
 
 use super::{Catalog, VersionSelection};
 use crate::Error;

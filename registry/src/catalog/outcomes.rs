@@ -2,7 +2,7 @@
 
 use a2s::CapabilityName;
 use a2s::Digest;
-use a2s::api::{CapabilityStats, OutcomeReport, OutcomeWeights};
+use a2s_api::{CapabilityStats, OutcomeReport, OutcomeWeights};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use a2s::Permission;
-use a2s::api::{
+use a2s_api::{
     BatchSearchResponse, IntentSearchResponse, NearMiss, SearchHit, SearchLevel, SearchMetadata,
     SearchRequest, SearchResponse, ServiceSearchResponse,
 };

@@ -1,7 +1,7 @@
 //! The hosts that capabilities talk to.
 
-use a2s::api::{ServiceCapabilities, ServiceList};
 use a2s::{CapabilityName, Domain};
+use a2s_api::{ServiceCapabilities, ServiceList};
 
 use super::Catalog;
 use crate::Error;

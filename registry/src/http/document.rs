@@ -1,7 +1,7 @@
 //! Content negotiation of documents.
 
 use a2s::Digest;
-use a2s::api::YAML;
+use a2s_api::YAML;
 use axum::http::{HeaderMap, HeaderValue, header};
 
 use crate::Error;

@@ -2,7 +2,7 @@
 
 #![expect(unused_qualifications, reason = "`params(Extent)` expands to one")]
 
-use a2s::api::CapabilityGraph;
+use a2s_api::CapabilityGraph;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -56,7 +56,7 @@ pub(super) async fn get_graph(
     get, path = "/v1/capabilities/{name}/{version}/graph", tag = "capabilities",
     params(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
-        ("version" = a2s::api::schema::VersionSelector, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
+        ("version" = a2s_api::schema::VersionSelector, Path, description = "A version `1.2.0`, a range `^1.2`, or `latest`"),
         GraphParams,
     ),
     responses(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::CapabilityName;
-use a2s::api::{AuditPage, ChangePage, RegistryChange, TrimAuditRequest, TrimAuditResponse};
+use a2s_api::{AuditPage, ChangePage, RegistryChange, TrimAuditRequest, TrimAuditResponse};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};

@@ -1,7 +1,7 @@
 //! The life of names and versions, over HTTP.
 
-use a2s::Caller;
-use a2s::api::{DeprecateRequest, LifecycleResponse, OwnerList, OwnerUpdate};
+use a2s_api::Caller;
+use a2s_api::{DeprecateRequest, LifecycleResponse, OwnerList, OwnerUpdate};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -20,7 +20,7 @@ use crate::mirror::MirrorSource;
     security(("token" = [])),
     params(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
-        ("version" = a2s::api::schema::Version, Path, description = "A version `1.2.0`"),
+        ("version" = a2s_api::schema::Version, Path, description = "A version `1.2.0`"),
     ),
     responses(
         (status = 200, description = "The version is yanked", body = LifecycleResponse),
@@ -43,7 +43,7 @@ pub(super) async fn yank_version(
     security(("token" = [])),
     params(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
-        ("version" = a2s::api::schema::Version, Path, description = "A version `1.2.0`"),
+        ("version" = a2s_api::schema::Version, Path, description = "A version `1.2.0`"),
     ),
     responses(
         (status = 200, description = "The version is not yanked", body = LifecycleResponse),
@@ -69,7 +69,7 @@ pub(super) async fn unyank_version(
     security(("token" = [])), request_body = DeprecateRequest,
     params(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
-        ("version" = a2s::api::schema::Version, Path, description = "A version `1.2.0`"),
+        ("version" = a2s_api::schema::Version, Path, description = "A version `1.2.0`"),
     ),
     responses(
         (status = 200, description = "The deprecation is updated", body = LifecycleResponse),

@@ -3,9 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use a2s::{
-    AuthError, Caller, CallerHeaders, CapabilityName, Domain, Principal, TokenScope, TokenSubject,
-};
+use a2s::{CapabilityName, Domain};
+use a2s_api::{AuthError, Caller, CallerHeaders, Principal, TokenScope, TokenSubject};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};

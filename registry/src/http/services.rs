@@ -3,7 +3,7 @@
 #![expect(unused_qualifications, reason = "`params(ServicePage)` expands to one")]
 
 use a2s::Domain;
-use a2s::api::{ServiceCapabilities, ServiceList};
+use a2s_api::{ServiceCapabilities, ServiceList};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;

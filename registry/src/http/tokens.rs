@@ -1,6 +1,6 @@
 //! Tokens, over HTTP.
 
-use a2s::api::{IntrospectionRequest, IntrospectionResponse, NewToken, TokenList, TokenRequest};
+use a2s_api::{IntrospectionRequest, IntrospectionResponse, NewToken, TokenList, TokenRequest};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -53,7 +53,7 @@ pub(super) async fn list_tokens(
 /// name keeps what it owns; a new token of the same name acts for the same owner.
 #[utoipa::path(
     delete, path = "/v1/tokens/{name}", tag = "tokens", security(("token" = [])),
-    params(("name" = a2s::TokenSubject, Path, description = "The name of the token")),
+    params(("name" = a2s_api::TokenSubject, Path, description = "The name of the token")),
     responses(
         (status = 204, description = "The token is revoked"),
     ),

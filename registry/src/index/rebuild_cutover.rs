@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2s::api::IndexBuilding;
+use a2s_api::IndexBuilding;
 
 use super::pending_embeddings::PendingEmbeddings;
 use super::rebuild::{IndexRebuild, RebuildStep};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use a2s::Caller;
+use a2s_api::Caller;
 use async_trait::async_trait;
 use jiff::Timestamp;
 

@@ -1,6 +1,6 @@
 //! Strategies by name, by weights, and in lists.
 
-use a2s::api::{SelectionStrategy as Asked, StrategyWeights};
+use a2s_api::{SelectionStrategy as Asked, StrategyWeights};
 
 use super::{PerTerm, TERMS};
 use crate::Error;

@@ -78,7 +78,7 @@ pub(crate) trait RelationStore: Send + Sync {
     async fn list_services(
         &self,
         hosts: ServiceQuery<'_>,
-    ) -> Result<Vec<a2s::api::ServiceSummary>, Error>;
+    ) -> Result<Vec<a2s_api::ServiceSummary>, Error>;
 
     /// Live versions that talk to a host, in order of name, after a name.
     async fn live_versions_of_service(

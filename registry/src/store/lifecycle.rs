@@ -1,7 +1,8 @@
 //! The lifecycle of names and versions, and its record.
 
-use a2s::api::{AuditEntry, Deprecation, OwnerUpdate, RegistryAction};
-use a2s::{Caller, CapabilityName, Digest, TokenScope, TokenSubject};
+use a2s::{CapabilityName, Digest};
+use a2s_api::{AuditEntry, Deprecation, OwnerUpdate, RegistryAction};
+use a2s_api::{Caller, TokenScope, TokenSubject};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use semver::Version;

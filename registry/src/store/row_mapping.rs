@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a2s::api::{
+use a2s::{CapabilityName, Complexity, Domain, Permission, TaskFormat};
+use a2s_api::{
     AuditEntry, FailureClass, FailureCount, FaultAttribution, RegistryAction, ServiceSummary,
 };
-use a2s::{CapabilityName, Complexity, Domain, Permission, TaskFormat, TokenScope, TokenSubject};
+use a2s_api::{TokenScope, TokenSubject};
 use jiff::Timestamp;
 use semver::Version;
 use serde::de::DeserializeOwned;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use a2s::{Digest, TokenScope, TokenSubject};
+use a2s::Digest;
+use a2s_api::{TokenScope, TokenSubject};
 use async_trait::async_trait;
 use jiff::Timestamp;
 

@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::{Caller, Complexity, Digest};
+use a2s::{Complexity, Digest};
+use a2s_api::Caller;
 use futures::future::join_all;
 use jiff::Timestamp;
 use serde_json::json;

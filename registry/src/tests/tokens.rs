@@ -125,7 +125,10 @@ async fn service_token_introspects_and_reports_only() {
     // Services in the same process ask without HTTP; the owner's token is no token for them.
     let identify = async |token: &str| callers.introspect(&a2s::Secret::new(token)).await.unwrap();
     assert_eq!(identify(&ci).await.unwrap().subject.as_str(), "ci");
-    assert_eq!(identify("of-services").await.unwrap().scopes, [a2s::TokenScope::Service].into());
+    assert_eq!(
+        identify("of-services").await.unwrap().scopes,
+        [a2s_api::TokenScope::Service].into()
+    );
     assert_eq!(identify(TOKEN).await, None);
     assert_eq!(identify("wrong").await, None);
 }

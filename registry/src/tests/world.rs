@@ -109,7 +109,7 @@ impl World {
         let response = self.app.router().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let status = parts.status.as_u16();
-        let is_described = a2s::api::has_status(&DESCRIPTION, method.as_str(), &path, status);
+        let is_described = a2s_api::has_status(&DESCRIPTION, method.as_str(), &path, status);
         assert!(is_described, "{status} is described nowhere for {method} {path}");
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec();
         Answer { status: parts.status, headers: parts.headers, body }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::{
+use a2s_api::{
     AgentEvent, AgentResponse, AgentStatus, CapabilityRef, ConsentSource, DecisionRecord,
     EventKind, GuardianDecision, PlanResponse, PlannedStep, PlannedStepKind, RunEvent,
     SkippedCandidate,
@@ -216,7 +216,7 @@ impl ChatView {
             EventKind::Decided { step, decision, .. } => {
                 let DecisionRecord { guardian, decision: word, message, .. } = decision;
                 // A plain allow after a step adds nothing to the last one.
-                if word != "allow" || decision.phase == a2s::api::GuardianPhase::Request {
+                if word != "allow" || decision.phase == a2s_api::GuardianPhase::Request {
                     let why = if word == "allow" { String::new() } else { format_reason(message) };
                     self.add_step_line(
                         step,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::{CapabilityGraph, GraphEdge};
+use a2s_api::{CapabilityGraph, GraphEdge};
 
 /// The effect on a node when the root is yanked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

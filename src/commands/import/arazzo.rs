@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s::authoring::{ArazzoOptions, ArazzoSource, arazzo_sources, import_arazzo};
+use a2s_authoring::{ArazzoOptions, ArazzoSource, arazzo_sources, import_arazzo};
 
 use super::fetch::{SpecLocation, fetch_description};
 use super::{find_author, import_failed, report};

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use a2s::authoring::{MAX_DESCRIPTION_BYTES, read_description};
+use a2s_authoring::{MAX_DESCRIPTION_BYTES, read_description};
 use agent::root_cause;
 use futures::StreamExt as _;
 use reqwest::redirect::Policy;

@@ -1,6 +1,6 @@
 //! `a2s import graphql`.
 
-use a2s::authoring::{GraphqlOptions, import_graphql};
+use a2s_authoring::{GraphqlOptions, import_graphql};
 
 use super::fetch::{SpecLocation, fetch, read};
 use super::{find_author, import_failed, report};

@@ -1,6 +1,6 @@
 //! `a2s import openapi`.
 
-use a2s::authoring::{OpenApiOptions, import_openapi, list_openapi};
+use a2s_authoring::{OpenApiOptions, import_openapi, list_openapi};
 use serde_json::json;
 
 use super::fetch::{SpecLocation, fetch_description};

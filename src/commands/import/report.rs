@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use a2s::authoring::{ImportRejection, ImportResult, ImportedDocument};
+use a2s_authoring::{ImportRejection, ImportResult, ImportedDocument};
 use serde::Serialize;
 use serde_json::{Value, json};
 

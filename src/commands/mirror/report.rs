@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2s::api::RegistryChange;
+use a2s_api::RegistryChange;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::pin::pin;
 use std::time::Duration;
 
-use a2s::api::{EventKind, RunEvent};
+use a2s_api::{EventKind, RunEvent};
 
 use super::follow;
 use super::tree::RunTree;

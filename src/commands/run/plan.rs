@@ -1,6 +1,6 @@
 //! A plan as a person reads it.
 
-use a2s::api::{
+use a2s_api::{
     ErrorHandlerKind, PlanResponse, PlannedCredential, PlannedForEach, PlannedStep,
     PlannedStepKind, StepPreview,
 };

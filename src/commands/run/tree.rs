@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::{
+use a2s_api::{
     DecisionRecord, DecisionSource, ErrorHandlerKind, EventKind, GuardianPhase, IterationSummary,
     RunError, RunEvent, StepResolution, WaitReason, parent_path, path_of_loop,
 };

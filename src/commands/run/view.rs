@@ -1,6 +1,6 @@
 //! A run as a person watches it: one line for each thing that happens.
 
-use a2s::api::{
+use a2s_api::{
     DecisionRecord, DecisionSource, ErrorHandlerKind, EventKind, GuardianPhase, RequestPurpose,
     Run, RunError, RunEvent, RunStarted, RunStatus, StepResolution, StepWarning, TriggerEvent,
     WaitReason,

@@ -1,6 +1,6 @@
 //! A run by the beginning of its id, as long as only one begins so.
 
-use a2s::api::{ExecutionList, Run};
+use a2s_api::{ExecutionList, Run};
 use reqwest::Method;
 use uuid::Uuid;
 

@@ -1,6 +1,6 @@
 //! `a2s runs replay`: the differences between a recorded run and its replay.
 
-use a2s::api::{ReplayRequest, ReplayResponse, ReplayTarget, StepDiff, ValueDiff};
+use a2s_api::{ReplayRequest, ReplayResponse, ReplayTarget, StepDiff, ValueDiff};
 use serde_json::Value;
 
 use crate::cli_error::{CliError, CliExitCode};

@@ -1,6 +1,6 @@
 //! Strategies as they are written on the command line: a preset, or terms with their weights.
 
-use a2s::api::{SelectionStrategy, StrategyWeights};
+use a2s_api::{SelectionStrategy, StrategyWeights};
 
 use crate::cli_error::CliError;
 

@@ -1,7 +1,7 @@
 //! The report about examples, for people and for machines.
 
-use a2s::api::{EventKind, RunError};
 use a2s::{CapabilityExample, Document};
+use a2s_api::{EventKind, RunError};
 use executor::{ExampleFailure, ExampleResult, OutputDifference};
 use serde_json::{Value, json};
 

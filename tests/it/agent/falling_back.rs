@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use a2s::api::{AgentEvent, AgentRequest, AgentResponse, AgentStatus, ConsentSource};
 use a2s::{Domain, Secret};
+use a2s_api::{AgentEvent, AgentRequest, AgentResponse, AgentStatus, ConsentSource};
 use a2s_cli::mock_services::MockServiceBuilder;
 use agent::{
     Agent, Backend, ClockAndIds, EmptyState, RemoteExecutor, RemoteRegistry, ServiceClient,

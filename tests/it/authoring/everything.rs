@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use a2s::authoring::{
+use a2s::compile_with_checksum;
+use a2s::{CapabilityName, Parameter, ValueType};
+use a2s_authoring::{
     ArazzoOptions, ArazzoSource, GraphqlOptions, ImportRejection, ImportResult, OpenApiOptions,
     arazzo_sources, format_document, import_arazzo, import_graphql, import_openapi,
     read_description,
 };
-use a2s::compile_with_checksum;
-use a2s::{CapabilityName, Parameter, ValueType};
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -173,7 +173,7 @@ fn import_workflows(folder: &Path, world: &World) -> Tally {
         let document = read(&file);
         tally.descriptions += 1;
         let base = Url::parse("https://service.example/openapi.json").ok();
-        let source = |named: a2s::authoring::SourceDescription| {
+        let source = |named: a2s_authoring::SourceDescription| {
             let description = read(&path.join(&named.url));
             (named.name, ArazzoSource { description, base: base.clone() })
         };

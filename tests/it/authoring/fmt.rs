@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use a2s::authoring::format_document;
+use a2s_authoring::format_document;
 
 use super::Desk;
 use crate::harness::{command, root};

@@ -5,8 +5,8 @@
 
 use std::path::PathBuf;
 
-use a2s::authoring::{OpenApiOptions, import_openapi};
 use a2s::{Document, StepAction, Task};
+use a2s_authoring::{OpenApiOptions, import_openapi};
 use serde_json::{Value, json};
 
 use super::{hosts, refuse, shipped};

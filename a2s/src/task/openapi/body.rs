@@ -84,7 +84,7 @@ impl RequestBody {
 
 impl BodyFormat {
     /// Returns the form of the value for a media type.
-    pub(crate) fn from_media_type(media_type: &MediaType) -> Self {
+    pub fn from_media_type(media_type: &MediaType) -> Self {
         if media_type.is_json() {
             Self::Json
         } else if media_type.is("application/x-www-form-urlencoded") {

@@ -152,7 +152,7 @@ impl ParameterStyle {
 }
 
 /// Returns true when a header is the idempotency key: see [`OperationParameter::is_idempotency_key`].
-pub(crate) fn names_idempotency_key(header: &str) -> bool {
+pub fn names_idempotency_key(header: &str) -> bool {
     header.eq_ignore_ascii_case("idempotency-key")
 }
 

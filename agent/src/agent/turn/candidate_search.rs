@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use a2s::InputField;
-use a2s::api::{
+use a2s_api::{
     AgentCandidate, AgentEvent, BatchSearchResponse, CapabilityRef, NearMiss, SearchFilters,
     SearchHit, SearchRequest, SelectionStrategy,
 };

@@ -1,6 +1,6 @@
 //! Several things that are wanted, where what one gives is what another takes.
 
-use a2s::api::{
+use a2s_api::{
     AgentEvent, AgentProposal, AgentQuestion, AgentStatus, CapabilityRef, InputLink,
     PendingQuestion,
 };

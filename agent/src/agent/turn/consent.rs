@@ -1,8 +1,8 @@
 //! Consent to actions: an action that is not known to be read-only runs only with a consent to exactly this
 //! action. Pure.
 
-use a2s::api::{AgentAction, AgentDelegation, PlanResponse, PlannedStep, PlannedStepKind};
 use a2s::{Digest, Document, StepAction};
+use a2s_api::{AgentAction, AgentDelegation, PlanResponse, PlannedStep, PlannedStepKind};
 use serde_json::{Map, Value, json};
 
 use super::candidate_search::CandidateCapability;

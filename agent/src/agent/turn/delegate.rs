@@ -1,11 +1,10 @@
 //! Delegation: when no published capability fits, another agent with a matching skill is asked.
 
-use std::collections::BTreeSet;
-
-use a2s::api::{
+use a2s::{split_name, to_single_line};
+use a2s_api::{
     AgentDelegation, AgentEvent, AgentQuestion, AgentStatus, DelegationResult, PendingQuestion,
 };
-use a2s::{split_name, to_single_line};
+use a2s_intent::word_similarity::content_words;
 use serde_json::{Map, Value};
 
 use super::intent::UserIntent;
@@ -20,15 +19,6 @@ const MAX_MESSAGE_CHARS: usize = 2_000;
 /// The most values of another agent that are reported, and their bytes together.
 const MAX_DATA: usize = 20;
 const MAX_DATA_BYTES: usize = 256 << 10;
-/// Words that do not show the intent.
-const STOP_WORDS: [&str; 52] = [
-    "about", "agent", "all", "and", "any", "are", "but", "can", "could", "data", "does", "find",
-    "for", "from", "get", "give", "given", "has", "have", "how", "into", "its", "let", "list",
-    "make", "may", "need", "not", "one", "our", "out", "please", "post", "say", "send", "show",
-    "some", "tell", "that", "the", "their", "them", "this", "use", "user", "want", "what", "when",
-    "which", "with", "you", "your",
-];
-
 impl AgentTurn<'_> {
     /// Asks the first peer with a skill on its card that shares words with the query, after the caller has
     /// confirmed it; none when there is no such peer.
@@ -126,14 +116,6 @@ fn choose_skill<'s>(intent: &str, skills: &'s [PeerSkill]) -> Option<&'s PeerSki
         }
     }
     best.map(|(_, skill)| skill)
-}
-
-/// The words that show the intent, in one form for singular and plural.
-fn content_words(text: &str) -> BTreeSet<String> {
-    let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
-    let words =
-        words.filter(|word| word.chars().count() > 2 && !STOP_WORDS.contains(&word.as_str()));
-    words.map(|word| word.strip_suffix('s').unwrap_or(&word).to_owned()).collect()
 }
 
 /// Sends the query, and follows the other agent until its task is over or waits. Cancels the task when the

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use a2s::api::{
+use a2s::{CapabilityInterface, Document, HIDDEN, InputField, Permission};
+use a2s_api::{
     AgentAction, AgentEvent, AgentQuestion, AgentStatus, CapabilityRef, ExecutionRequest,
     PendingQuestion, PlanRequest, PlanResponse, RunStatus, SkippedCandidate,
 };
-use a2s::{CapabilityInterface, Document, HIDDEN, InputField, Permission};
 use serde_json::{Map, Value};
 
 use super::AgentTurn;

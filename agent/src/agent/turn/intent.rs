@@ -1,10 +1,11 @@
 //! The intent of a caller, and the inputs that are known for it. Pure.
 
-use a2s::api::{AgentRequest, CapabilityRef};
-use a2s::{Digest, InputField, extract_inputs, split_requests};
+use a2s::{Digest, InputField};
+use a2s_api::{AgentRequest, CapabilityRef};
+use a2s_intent::{extract_inputs, split_requests};
 use serde_json::{Map, Value};
 
-use super::parse_reply;
+use a2s_intent::reply;
 
 /// The maximum number of intents of one message, including the complete message.
 const MAX_INTENTS: usize = 8;
@@ -35,7 +36,7 @@ impl UserIntent {
         let (query, preferred, reply) = match request.pending {
             None => (heard, None, None),
             // A user who was asked for consent and answers otherwise has a new request.
-            Some(pending) if pending.missing.is_empty() && !parse_reply::is_consent(&heard) => {
+            Some(pending) if pending.missing.is_empty() && !reply::is_consent(&heard) => {
                 (heard, None, None)
             }
             Some(pending) => {
@@ -65,10 +66,10 @@ impl UserIntent {
                 inputs.insert(found.name, value);
             }
         }
-        if let Some((reply, missing)) = &self.reply {
+        if let Some((text, missing)) = &self.reply {
             let asked: Vec<InputField> =
                 open.iter().filter(|field| missing.contains(&field.name)).cloned().collect();
-            inputs.extend(parse_reply::read_values(reply, &asked));
+            inputs.extend(reply::read_values(text, &asked));
         }
         let named =
             |field: &InputField| Some((field.name.clone(), self.given.get(&field.name)?.clone()));

@@ -1,11 +1,11 @@
 //! The texts of responses that no language model writes. Pure.
 
 use a2s::InputField;
-use a2s::api::{
+use a2s::to_single_line;
+use a2s_api::{
     AgentAction, AgentApproval, AgentDelegation, AgentQuestion, AgentRun, CapabilityRef, NearMiss,
     SkippedCandidate,
 };
-use a2s::to_single_line;
 use serde_json::Value;
 
 use super::execute_candidate::PreparedRun;

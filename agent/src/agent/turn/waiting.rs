@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use a2s::api::{
+use a2s_api::{
     AgentApproval, AgentEvent, AgentResponse, AgentRun, AgentStatus, CapabilityRef, EventKind, Run,
     RunStatus, SkippedCandidate,
 };

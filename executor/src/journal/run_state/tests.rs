@@ -1,4 +1,4 @@
-use a2s::api::{ErrorHandlerKind, WaitReason};
+use a2s_api::{ErrorHandlerKind, WaitReason};
 use proptest::prelude::*;
 use serde_json::json;
 

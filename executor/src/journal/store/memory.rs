@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
-use a2s::api::{EventKind, RunEvent, RunStatus};
-use a2s::{CapabilityName, Digest, Principal};
+use a2s::{CapabilityName, Digest};
+use a2s_api::Principal;
+use a2s_api::{EventKind, RunEvent, RunStatus};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use uuid::Uuid;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2s::api::{EventKind, RunEvent, RunStatus};
+use a2s_api::{EventKind, RunEvent, RunStatus};
 use serde::Serialize;
 use tokio::sync::watch;
 use uuid::Uuid;

@@ -1,6 +1,7 @@
 //! Plans that can be run: how they are stored, used up and forgotten. Both engines understand the SQL.
 
-use a2s::{Digest, Principal};
+use a2s::Digest;
+use a2s_api::Principal;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 

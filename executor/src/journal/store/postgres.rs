@@ -7,7 +7,7 @@
 mod writer_task;
 
 use a2s::Secret;
-use a2s::api::RunEvent;
+use a2s_api::RunEvent;
 use sqlx::postgres::{PgConnection, PgPool};
 use uuid::Uuid;
 

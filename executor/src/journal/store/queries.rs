@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use a2s::api::{RunEvent, RunStatus};
-use a2s::{CapabilityName, Digest, Principal};
+use a2s::{CapabilityName, Digest};
+use a2s_api::Principal;
+use a2s_api::{RunEvent, RunStatus};
 use jiff::Timestamp;
 use uuid::Uuid;
 

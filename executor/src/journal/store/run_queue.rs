@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use a2s::api::RunStatus;
-use a2s::{Principal, TokenSubject};
+use a2s_api::RunStatus;
+use a2s_api::{Principal, TokenSubject};
 
 /// The limits on the number of runs of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

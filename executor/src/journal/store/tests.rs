@@ -3,7 +3,7 @@ mod queue;
 use std::collections::BTreeMap;
 
 use a2s::CapabilityName;
-use a2s::api::{EventKind, RunError, StepResolution};
+use a2s_api::{EventKind, RunError, StepResolution};
 use tempfile::TempDir;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a2s::api::{
+use a2s_api::{
     CapabilityRef, EventKind, ReplayResponse, ReplayedStep, RunEvent, RunStatus, StepDiff,
     ValueDiff,
 };

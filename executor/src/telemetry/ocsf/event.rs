@@ -2,7 +2,7 @@
 //! Trace and Security Control. What OCSF has no place for stands under `unmapped.aos`, in the words
 //! of AOS.
 
-use a2s::api::CapabilityRef;
+use a2s_api::CapabilityRef;
 use serde::Serialize;
 use uuid::Uuid;
 

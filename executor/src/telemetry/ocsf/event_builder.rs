@@ -1,7 +1,7 @@
 //! Builds security events: the data that all events of a run share, and the specific data of each.
 
-use a2s::Principal;
-use a2s::api::{CapabilityRef, DecisionRecord, DecisionSource, GuardianPhase};
+use a2s_api::Principal;
+use a2s_api::{CapabilityRef, DecisionRecord, DecisionSource, GuardianPhase};
 use jiff::Timestamp;
 use uuid::Uuid;
 

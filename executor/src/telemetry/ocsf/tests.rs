@@ -307,7 +307,7 @@ fn what_was_under_way_when_a_run_ended_is_told() {
 
 #[test]
 fn what_is_decided_without_a_run_is_told_too() {
-    let event = api::TriggerEvent { kind: "email".to_owned(), id: "m1".to_owned() };
+    let event = a2s_api::TriggerEvent { kind: "email".to_owned(), id: "m1".to_owned() };
     let tell = |decision: &str, matter| {
         let EventKind::Decided { decision, .. } = decided("a", "trigger", decision, "guardian")
         else {

@@ -1,6 +1,6 @@
 //! Spans of decisions that are not about a step: about an event, or about remembered values.
 
-use a2s::api::DecisionRecord;
+use a2s_api::DecisionRecord;
 use jiff::Timestamp;
 
 use super::super::context::{RunTrace, SpanId};

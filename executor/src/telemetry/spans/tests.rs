@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use a2s::api::StepWarning;
+use a2s_api::StepWarning;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -420,7 +420,7 @@ fn trace_of_the_caller_is_parent_and_decides_sampling() {
     for (flags, sampled) in [("01", true), ("00", false)] {
         let mut events = journal([ended()]);
         let EventKind::RunStarted(started) = &mut events[0].kind else { unreachable!() };
-        started.trace = Some(Box::new(a2s::api::TraceContext {
+        started.trace = Some(Box::new(a2s_api::TraceContext {
             traceparent: format!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-{flags}"),
             tracestate: Some("a=1".to_owned()),
         }));

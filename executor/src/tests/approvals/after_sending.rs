@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s::api::{ApprovalSubject, EventKind, GuardianPhase, Run, RunEvent, RunStatus};
+use a2s_api::{ApprovalSubject, EventKind, GuardianPhase, Run, RunEvent, RunStatus};
 use axum::http::Method;
 use serde_json::{Value, json};
 

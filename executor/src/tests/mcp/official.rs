@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use a2s::api::{EventKind, RunEvent};
+use a2s_api::{EventKind, RunEvent};
 use serde_json::{Value, json};
 
 use super::{call, failure, gave, open, publish, step};

@@ -1,6 +1,6 @@
 //! Calls of tools as any step: planned, guarded, resumed, replayed, and told without secrets.
 
-use a2s::api::{ReplayResponse, RunStatus};
+use a2s_api::{ReplayResponse, RunStatus};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ async fn denied_message_is_not_sent_nor_denied_answer_used() {
 }
 
 /// Lets a guardian change the message of a call, or its answer, and runs it.
-async fn changed(change: fn(&mut Value)) -> (World, a2s::api::Run) {
+async fn changed(change: fn(&mut Value)) -> (World, a2s_api::Run) {
     let world = World::new().await;
     publish(&world, "Note", &note(json!("given")));
     world.guardian.decide(move |question| {

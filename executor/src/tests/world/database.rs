@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use a2s::api::RunEvent;
+use a2s_api::RunEvent;
 
 use super::World;
 use crate::ExecutorDatabase;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use a2s::api::{BrokenDependent, ChangedDependency, YankImpact};
 use a2s::{Dependency, DependencyIndex, Diagnostic, VersionInfo};
+use a2s_api::{BrokenDependent, ChangedDependency, YankImpact};
 
 use super::{GraphVersion, MAX_DOCUMENTS};
 use crate::Error;

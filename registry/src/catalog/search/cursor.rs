@@ -6,7 +6,7 @@
 //! registry restarts. The registry stores nothing for a cursor.
 
 use a2s::Digest;
-use a2s::api::{SearchFilters, SelectionStrategy};
+use a2s_api::{SearchFilters, SelectionStrategy};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde::Serialize;

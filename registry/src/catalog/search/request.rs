@@ -1,7 +1,7 @@
 //! Search requests that were validated.
 
 use a2s::Domain;
-use a2s::api::{SearchFilters, SearchLevel, SearchRequest};
+use a2s_api::{SearchFilters, SearchLevel, SearchRequest};
 
 use super::cursor::{self, CursorError, CursorQuery, MAX_WALK_HITS};
 use crate::Error;

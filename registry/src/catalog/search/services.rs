@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use a2s::Domain;
-use a2s::api::{ServiceHit, ServiceMatch};
+use a2s_api::{ServiceHit, ServiceMatch};
 
 use super::RankedHit;
 use crate::Error;

@@ -1,7 +1,7 @@
 //! Counting how runs end.
 
 use a2s::Digest;
-use a2s::api::{FailureClass, FaultAttribution};
+use a2s_api::{FailureClass, FaultAttribution};
 use jiff::Timestamp;
 use sqlx::{Postgres as Backend, Row as _, Transaction};
 

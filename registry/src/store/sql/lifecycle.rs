@@ -1,8 +1,9 @@
 //! The life of names and versions, in SQL that every engine reads alike: see [`super`], which is the
 //! engine that this is compiled for.
 
-use a2s::api::{AuditEntry, OwnerUpdate, RegistryAction};
-use a2s::{CapabilityName, TokenSubject};
+use a2s::CapabilityName;
+use a2s_api::TokenSubject;
+use a2s_api::{AuditEntry, OwnerUpdate, RegistryAction};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use semver::Version;

@@ -1,7 +1,7 @@
 //! Publishing, in SQL that every engine reads alike.
 
-use a2s::api::RegistryAction;
 use a2s::{CapabilityName, Digest};
+use a2s_api::RegistryAction;
 
 use sqlx::Transaction;
 

@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-use a2s::api::ServiceSummary;
 use a2s::{CapabilityName, Domain, TaskFormat};
+use a2s_api::ServiceSummary;
 use async_trait::async_trait;
 use sqlx::Transaction;
 

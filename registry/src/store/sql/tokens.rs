@@ -1,7 +1,8 @@
 //! Tokens, in SQL that every engine reads alike.
 
-use a2s::api::RegistryAction;
-use a2s::{Digest, TokenSubject};
+use a2s::Digest;
+use a2s_api::RegistryAction;
+use a2s_api::TokenSubject;
 use async_trait::async_trait;
 use jiff::Timestamp;
 

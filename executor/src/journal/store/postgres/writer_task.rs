@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a2s::api::{RunEvent, RunStatus};
+use a2s_api::{RunEvent, RunStatus};
 use serde::Deserialize;
 use sqlx::postgres::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use a2s::api::{RunEvent, RunStatus};
+use a2s_api::{RunEvent, RunStatus};
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 

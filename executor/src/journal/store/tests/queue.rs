@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 
-use a2s::TokenSubject;
+use a2s_api::TokenSubject;
 use proptest::prelude::*;
 use proptest::sample::Index;
 

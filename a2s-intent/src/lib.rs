@@ -1,0 +1,15 @@
+//! The English of intents: words and requests of a sentence, and the inputs that its words give.
+//!
+//! [`split_requests`] and [`split_clauses`] divide a sentence; [`extract_inputs`] reads a capability's
+//! inputs from it by the `patterns` of its parameters. [`reply`] reads the answer to a question,
+//! [`coreference`] finds what a request refers to, and [`word_similarity`] compares words. Everything is pure
+//! and linear in the text.
+
+pub mod coreference;
+mod intent_text;
+mod pattern;
+pub mod reply;
+pub mod word_similarity;
+
+pub use intent_text::{split_clauses, split_requests};
+pub use pattern::{ExtractedInput, extract_inputs, extract_values};
