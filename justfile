@@ -83,5 +83,5 @@ fuzz-guardian target seconds="600":
 
 # Fuzz what other agents say and ask (peer, request).
 fuzz-a2a target seconds="600":
-    cd agent && cargo fuzz run -s none {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} \
+    cd a2a && cargo fuzz run -s none {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} \
         -- -dict=fuzz/seeds/a2a.dict -max_total_time={{seconds}} -timeout=10 -rss_limit_mb=1024 -max_len=20000

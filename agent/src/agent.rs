@@ -2,15 +2,17 @@
 
 pub(crate) mod turn;
 
+use std::sync::Arc;
+
 use a2s_api::{AgentEvent, AgentRequest, AgentResponse};
 
-use crate::a2a::UnresolvedAgent;
 use crate::client::{ServiceClient, ServiceClients};
 use crate::clock_and_ids::ClockAndIds;
 use crate::error::Error;
 use crate::executor::RemoteExecutor;
 use crate::guard::Guard;
 use crate::model::LanguageModel;
+use crate::peer::PeerAgent;
 use crate::registry::RemoteRegistry;
 use crate::requester::Requester;
 use crate::state_store::StateStore;
@@ -61,7 +63,7 @@ pub struct Agent {
     pub(crate) guard: Guard,
     pub(crate) clock: ClockAndIds,
     pub(crate) model: Option<LanguageModel>,
-    pub(crate) peers: Vec<UnresolvedAgent>,
+    pub(crate) peers: Vec<Arc<dyn PeerAgent>>,
     pub(crate) max_candidates: usize,
     /// Set when actions run without a question.
     pub(crate) consent_off: bool,
@@ -140,7 +142,7 @@ impl Agent {
     /// Delegates to these other agents if no published capability fits: to the first agent with a matching
     /// skill on its card.
     #[must_use]
-    pub fn with_peers(self, peers: impl IntoIterator<Item = UnresolvedAgent>) -> Self {
+    pub fn with_peers(self, peers: impl IntoIterator<Item = Arc<dyn PeerAgent>>) -> Self {
         Self { peers: peers.into_iter().collect(), ..self }
     }
 
@@ -154,8 +156,27 @@ impl Agent {
     }
 
     /// Returns the agent without other agents to ask.
-    pub(crate) fn without_peers(self) -> Self {
+    #[must_use]
+    pub fn without_peers(self) -> Self {
         Self { peers: Vec::new(), ..self }
+    }
+
+    /// Returns the backends that the agent searches, in order.
+    #[must_use]
+    pub fn backends(&self) -> &[Backend] {
+        &self.backends
+    }
+
+    /// Returns the guard that is asked about messages.
+    #[must_use]
+    pub fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// Returns the source of time and ids.
+    #[must_use]
+    pub fn clock(&self) -> &ClockAndIds {
+        &self.clock
     }
 
     /// Runs one turn of a conversation, and reports its events as they happen. The last event is the

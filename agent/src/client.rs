@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-pub(crate) use sse::{SseItem, SseStream};
+pub use sse::{SseEvent, SseItem, SseStream};
 
 use crate::requester::Requester;
 
@@ -145,7 +145,7 @@ impl ServiceClient {
     }
 
     /// Returns the client with another address of the same host.
-    pub(crate) fn with_url(self, url: Url) -> Self {
+    pub fn with_url(self, url: Url) -> Self {
         Self { url, ..self }
     }
 
@@ -172,7 +172,7 @@ impl ServiceClient {
     }
 
     /// The HTTP client.
-    pub(crate) fn http(&self) -> reqwest::Client {
+    pub fn http(&self) -> reqwest::Client {
         self.http.clone()
     }
 
@@ -183,7 +183,7 @@ impl ServiceClient {
     }
 
     /// Returns the URL of a path below the address.
-    pub(crate) fn path(&self, path: &[&str]) -> Url {
+    pub fn path(&self, path: &[&str]) -> Url {
         let mut url = self.url.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
@@ -263,7 +263,11 @@ impl ServiceClient {
         }
     }
 
-    pub(crate) async fn read(&self, response: Response) -> Result<Vec<u8>, Error> {
+    /// Reads the body of a response, within the limit of this client.
+    ///
+    /// # Errors
+    /// The body is too long, or the service ends it early.
+    pub async fn read(&self, response: Response) -> Result<Vec<u8>, Error> {
         let mut body = Vec::new();
         let mut stream = response.bytes_stream();
         while let Some(chunk) = stream.next().await {
@@ -280,12 +284,12 @@ impl ServiceClient {
     }
 
     /// Creates the error for a service that does not respond.
-    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Error {
+    pub fn unreachable(&self, error: &reqwest::Error) -> Error {
         unreachable(&self.url, error)
     }
 
     /// Creates the error for a response that is not valid for a service of this version.
-    pub(crate) fn bad_response(&self, what: impl Into<String>) -> Error {
+    pub fn bad_response(&self, what: impl Into<String>) -> Error {
         Error::BadResponse {
             url: Box::new(self.url.clone()),
             what: what.into(),

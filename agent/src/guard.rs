@@ -16,7 +16,7 @@ use aos::{GuardianChain, GuardianOutcome, Verdict, VerdictSource};
 use reqwest::header::HeaderMap;
 use serde_json::json;
 
-pub(crate) use self::redacted_inputs::RedactedInputs;
+pub use self::redacted_inputs::RedactedInputs;
 use crate::clock_and_ids::ClockAndIds;
 use crate::requester::Requester;
 
@@ -27,7 +27,7 @@ const MAX_REASONS: usize = 20;
 const MAX_REASON: usize = 100;
 /// The message of the denial when a guardian adds a consent that the person did not give. A guardian may
 /// change an answer and remove a consent, but it cannot give one.
-pub(crate) const ADDED_CONSENT: &str = "it adds a consent that the user did not give";
+pub const ADDED_CONSENT: &str = "it adds a consent that the user did not give";
 
 /// The session, turn and step of a message, for the guardian.
 #[derive(Debug, Clone, Copy)]
@@ -285,7 +285,7 @@ impl Guard {
 impl<T> GuardOutcome<T> {
     /// Turns the outcome into a denial if its content `adds_a_yes`: a confirmation that a person did not
     /// give.
-    pub(crate) fn without_added_consent(self, adds_a_yes: impl FnOnce(&T) -> bool) -> Self {
+    pub fn without_added_consent(self, adds_a_yes: impl FnOnce(&T) -> bool) -> Self {
         match &self.outcome {
             Ok(used) if adds_a_yes(used) => {
                 let denial = GuardDenial { message: ADDED_CONSENT.to_owned(), by_guardian: false };

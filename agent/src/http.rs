@@ -1,7 +1,5 @@
 //! `POST /v1/agent`: a turn in, an answer out, or the events of the turn as they happen.
 
-mod a2a;
-
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +18,10 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use url::Url;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::a2a_server::A2aServer;
 use crate::agent::Agent;
 use crate::error::Error;
 use crate::requester::Requester;
@@ -45,10 +41,6 @@ pub struct App {
     /// The check of the callers' tokens.
     auth_guard: AuthGuard,
     turns: Arc<Semaphore>,
-    /// The server for other agents.
-    a2a_server: Arc<A2aServer>,
-    /// The address of this service for others, if it is not the one that they name.
-    url: Option<Url>,
 }
 
 #[derive(OpenApi)]
@@ -63,8 +55,7 @@ impl App {
     pub fn new(agent: Agent, token: Option<Secret>) -> Self {
         let auth_guard = AuthGuard::new(token);
         let turns = Arc::new(Semaphore::new(MAX_TURNS));
-        let a2a_server = Arc::new(A2aServer::new(agent.clone(), Arc::clone(&turns)));
-        Self { agent: Arc::new(agent), auth_guard, turns, a2a_server, url: None }
+        Self { agent: Arc::new(agent), auth_guard, turns }
     }
 
     /// Also accepts tokens that `others` knows and that allow runs.
@@ -73,34 +64,33 @@ impl App {
         Self { auth_guard: self.auth_guard.with_introspector(others), ..self }
     }
 
-    /// Sets the address of this agent on its card, as others see it. Without it, the card contains the
-    /// address of the request.
+    /// Returns the agent.
     #[must_use]
-    pub fn with_public_url(self, url: Option<Url>) -> Self {
-        Self { url, ..self }
+    pub fn agent(&self) -> &Agent {
+        &self.agent
     }
 
-    pub(crate) fn a2a_server(&self) -> &Arc<A2aServer> {
-        &self.a2a_server
+    /// Returns the permits of simultaneous turns, which all protocols of the agent share.
+    #[must_use]
+    pub fn turns(&self) -> &Arc<Semaphore> {
+        &self.turns
     }
 
-    pub(crate) fn public_url(&self) -> Option<&Url> {
-        self.url.as_ref()
+    /// Authorizes the callers of `router`, and adds their [`Requester`] to the extensions of requests.
+    pub fn authorize<S: Clone + Send + Sync + 'static>(&self, router: Router<S>) -> Router<S> {
+        router.route_layer(middleware::from_fn_with_state(self.clone(), require_token))
     }
 
-    /// Returns `POST /v1/agent` and the routes for other agents, for the router of a larger service.
+    /// Returns `POST /v1/agent`, for the router of a larger service.
     pub fn routes(&self) -> Router {
-        let token = middleware::from_fn_with_state(self.clone(), require_token);
         let (router, _) = routes().split_for_parts();
-        let router = router.layer(DefaultBodyLimit::max(MAX_BODY)).route_layer(token);
-        // The card is how others find out that they need a token.
-        router.merge(a2a::open_routes()).with_state(self.clone())
+        self.authorize(router.layer(DefaultBodyLimit::max(MAX_BODY))).with_state(self.clone())
     }
 
     /// The description of the routes.
     #[must_use]
     pub fn openapi() -> utoipa::openapi::OpenApi {
-        let mut openapi = routes().into_openapi().merge_from(a2a::openapi());
+        let mut openapi = routes().into_openapi();
         a2s_api::add_error_responses(&mut openapi);
         openapi
     }
@@ -111,8 +101,7 @@ impl App {
 }
 
 fn routes() -> OpenApiRouter<App> {
-    let router = OpenApiRouter::with_openapi(AgentApiDoc::openapi()).routes(routes!(ask_agent));
-    router.merge(a2a::routes())
+    OpenApiRouter::with_openapi(AgentApiDoc::openapi()).routes(routes!(ask_agent))
 }
 
 async fn require_token(State(app): State<App>, mut request: Request, next: Next) -> Response {

@@ -25,38 +25,38 @@
 //! # }
 //! ```
 
-pub mod a2a;
-mod a2a_server;
 mod agent;
 mod client;
 mod clock_and_ids;
 pub mod compose;
 mod error;
 mod executor;
-#[cfg(fuzzing)]
-#[doc(hidden)]
-#[path = "../fuzz/checks.rs"]
-pub mod fuzzing;
 mod guard;
 mod http;
-pub mod mcp;
 mod model;
+mod peer;
 mod registry;
 mod remote_agent;
 mod requester;
 mod state_store;
 mod token_introspection;
 
+pub use agent::turn::consent::collect_requests;
+pub use agent::turn::waiting::{RunCheck, WaitingTurn};
 pub use agent::{Agent, Backend, MAX_MESSAGE_BYTES, MAX_SESSION_CHARS};
 pub use client::{
-    Error as ClientError, ServiceClient, ServiceClients, describe_os_error, is_loopback, root_cause,
+    Error as ClientError, ServiceClient, ServiceClients, SseEvent, SseItem, SseStream,
+    describe_os_error, is_loopback, root_cause,
 };
 pub use clock_and_ids::ClockAndIds;
 pub use error::{CODES, Error};
 pub use executor::{RemoteExecutor, RunEventStream, RunGuard};
-pub use guard::{Guard, GuardContext, GuardDenial, GuardOutcome, MessageDirection};
+pub use guard::{
+    ADDED_CONSENT, Guard, GuardContext, GuardDenial, GuardOutcome, MessageDirection, RedactedInputs,
+};
 pub use http::App;
 pub use model::{Error as ModelError, LanguageModel};
+pub use peer::{PeerAgent, PeerConnection, PeerOutcome, PeerReply, PeerSkill};
 pub use registry::{RegistryChangeStream, RemoteRegistry};
 pub use remote_agent::{RemoteAgent, RemoteTurn};
 pub use requester::Requester;

@@ -40,7 +40,7 @@ impl Requester {
 
     /// An unknown caller, with the headers that it has sent. They are passed on, so that the services
     /// reject them with their own messages.
-    pub(crate) fn from_unknown_caller(shown: CallerHeaders<'_>) -> Self {
+    pub fn from_unknown_caller(shown: CallerHeaders<'_>) -> Self {
         Self { token: shown.token().map(Secret::new), ..Self::default() }
     }
 
@@ -51,20 +51,24 @@ impl Requester {
     }
 
     /// Returns the name of the user, as guardians see it.
-    pub(crate) fn user_id(&self) -> &str {
+    pub fn user_id(&self) -> &str {
         self.principal.as_ref().map_or(ANONYMOUS, Principal::user_id)
     }
 
     /// Returns the name of the token that acts for an end user, as guardians see it.
-    pub(crate) fn caller_id(&self) -> Option<&str> {
+    pub fn caller_id(&self) -> Option<&str> {
         self.principal.as_ref().and_then(Principal::caller_id)
     }
 
-    pub(crate) fn token(&self) -> Option<&Secret> {
+    /// Returns the token that the requester has shown.
+    #[must_use]
+    pub fn token(&self) -> Option<&Secret> {
         self.token.as_ref()
     }
 
-    pub(crate) fn on_behalf_of(&self) -> Option<&str> {
+    /// Returns the end user that the requester names in its header.
+    #[must_use]
+    pub fn on_behalf_of(&self) -> Option<&str> {
         self.on_behalf_of.as_deref()
     }
 }

@@ -1,7 +1,7 @@
 //! The arguments of the agent.
 
-use agent::mcp::ListedTools;
 use clap::Args;
+use mcp::ListedTools;
 use url::Url;
 
 use super::{GuardingArgs, RegistryTokenArgs, ServeArgs, StrategyArgs};

@@ -7,7 +7,7 @@ use crate::client::ServiceClient;
 
 pub(crate) async fn mcp(client: &ServiceClient) -> Result<(), CliError> {
     check(client).await?;
-    agent::mcp::bridge(client).await.map_err(|error| {
+    mcp::bridge(client).await.map_err(|error| {
         CliError::new(CliExitCode::Bad, BAD_ANSWER, error.to_string())
             .with_hint("Check the log of `a2s up`, then start the MCP client again.")
     })?;

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use a2a::UnresolvedAgent;
 use a2s::Secret;
 use a2s_api::{AuthGuard, TokenIntrospector};
-use agent::a2a::UnresolvedAgent;
 use agent::{
-    Agent, App, Backend, ClockAndIds, Guard, LanguageModel, ServiceClient, ServiceClients, mcp,
+    Agent, App, Backend, ClockAndIds, Guard, LanguageModel, PeerAgent, ServiceClient,
+    ServiceClients,
 };
 use axum::Router;
 use serde::Deserialize;
@@ -155,8 +156,8 @@ impl AgentSettings {
         Ok(())
     }
 
-    /// Opens the agent, which searches and runs with `own` first, and the MCP server of `own`, until
-    /// `stop`. Callers need `token`, or a token that `others` knows.
+    /// Opens the agent, which searches and runs with `own` first, its A2A server, and the MCP server of
+    /// `own`, until `stop`. Returns their routes. Callers need `token`, or a token that `others` knows.
     pub(super) fn open(
         self,
         own: ServiceClients,
@@ -164,7 +165,7 @@ impl AgentSettings {
         token: Secret,
         others: Arc<dyn TokenIntrospector>,
         stop: &CancellationToken,
-    ) -> Result<(App, Router), CliError> {
+    ) -> Result<Router, CliError> {
         let guardians = guardian.open().map_err(|error| failed(&error))?;
         let outside = clock_and_ids();
         let guard = Guard::new(guardians, outside.clone());
@@ -174,9 +175,9 @@ impl AgentSettings {
         for place in self.backends {
             sources.push(Backend::from_client(ServiceClient::new(&place.url, place.token()?)?));
         }
-        let mut peers = Vec::with_capacity(self.peers.len());
+        let mut peers: Vec<Arc<dyn PeerAgent>> = Vec::with_capacity(self.peers.len());
         for place in self.peers {
-            peers.push(UnresolvedAgent::new(&place.url, place.token()?)?);
+            peers.push(Arc::new(UnresolvedAgent::new(&place.url, place.token()?)?));
         }
         let mut agent =
             Agent::new(outside).with_backends(sources).with_guard(guard).with_peers(peers);
@@ -187,8 +188,9 @@ impl AgentSettings {
             agent = agent
                 .with_model(LanguageModel::new(&url, name, key).map_err(|error| failed(&error))?);
         }
-        let app = App::new(agent, Some(token)).with_introspector(others).with_public_url(self.url);
-        Ok((app, mcp))
+        let app = App::new(agent, Some(token)).with_introspector(others);
+        let a2a = a2a::App::new(&app).with_public_url(self.url);
+        Ok(app.routes().merge(a2a.routes()).merge(mcp))
     }
 }
 

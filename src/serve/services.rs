@@ -384,9 +384,9 @@ impl RunningServices {
                 None => client(&url, Some(token.clone()), None)?.into(),
             };
             let secret = Secret::new(token.as_str());
-            let (app, mcp) = agent.open(clients, &guardians, secret, others, &stop)?;
-            routes = routes.merge(app.routes()).merge(mcp);
+            routes = routes.merge(agent.open(clients, &guardians, secret, others, &stop)?);
             description.merge(agent::App::openapi());
+            description.merge(a2a::App::openapi());
         }
         let executor = match parts.executor {
             Some(part) => {

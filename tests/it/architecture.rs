@@ -29,6 +29,33 @@ fn sources(folder: &str) -> Vec<PathBuf> {
     files
 }
 
+/// The packages of the workspace, as cargo describes them.
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline", "--locked"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// The folders of the crates. The command is in the root, and its code in `src`.
+fn crate_folders() -> Vec<String> {
+    let folders = packages().into_iter().map(|package| {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        let folder = manifest.parent().unwrap().strip_prefix(root()).unwrap();
+        folder.to_str().unwrap().to_owned()
+    });
+    folders.map(|folder| if folder.is_empty() { "src".to_owned() } else { folder }).collect()
+}
+
+/// The folders with the code of the product.
+fn product_folders() -> Vec<String> {
+    let source = |folder: String| if folder == "src" { folder } else { format!("{folder}/src") };
+    crate_folders().into_iter().filter(|folder| !folder.starts_with("tests")).map(source).collect()
+}
+
 /// Returns true for a file of tests beside the code.
 fn is_test(file: &Path) -> bool {
     file.with_extension("").components().any(|part| part.as_os_str() == "tests")
@@ -42,13 +69,7 @@ fn code(path: &Path) -> Vec<String> {
 
 #[test]
 fn crates_depend_on_each_other_as_the_map_says() {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--format-version", "1", "--offline", "--locked"])
-        .current_dir(root())
-        .output()
-        .unwrap();
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
+    let packages = packages();
     let members: BTreeSet<&str> =
         packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
     let arrows: BTreeMap<&str, BTreeSet<&str>> = packages
@@ -57,30 +78,53 @@ fn crates_depend_on_each_other_as_the_map_says() {
             let dependencies = package["dependencies"].as_array().unwrap();
             let inner = dependencies
                 .iter()
+                .filter(|dependency| dependency["kind"] != "dev")
                 .map(|dependency| dependency["name"].as_str().unwrap())
                 .filter(|name| members.contains(name));
             (package["name"].as_str().unwrap(), inner.collect())
         })
         .collect();
     let expected = BTreeMap::from([
+        ("a2a", BTreeSet::from(["a2s", "a2s-api", "a2s-intent", "agent", "aos"])),
         ("a2s", BTreeSet::new()),
-        ("agent", BTreeSet::from(["a2s", "aos"])),
+        ("a2s-api", BTreeSet::from(["a2s"])),
+        ("a2s-authoring", BTreeSet::from(["a2s"])),
+        ("a2s-intent", BTreeSet::from(["a2s"])),
+        ("agent", BTreeSet::from(["a2s", "a2s-api", "a2s-authoring", "a2s-intent", "aos"])),
         ("aos", BTreeSet::new()),
         ("database", BTreeSet::new()),
-        ("registry", BTreeSet::from(["a2s", "database"])),
-        ("executor", BTreeSet::from(["a2s", "aos", "database"])),
+        ("mcp", BTreeSet::from(["a2s", "a2s-api", "agent"])),
+        ("registry", BTreeSet::from(["a2s", "a2s-api", "a2s-intent", "database"])),
+        ("executor", BTreeSet::from(["a2s", "a2s-api", "aos", "database"])),
         ("guardian", BTreeSet::from(["aos"])),
-        ("a2s-cli", BTreeSet::from(["a2s", "agent", "aos", "executor", "guardian", "registry"])),
+        (
+            "a2s-cli",
+            BTreeSet::from([
+                "a2a",
+                "a2s",
+                "a2s-api",
+                "a2s-authoring",
+                "agent",
+                "aos",
+                "executor",
+                "guardian",
+                "mcp",
+                "registry",
+            ]),
+        ),
     ]);
     assert_eq!(arrows, expected);
 }
 
 #[test]
 fn the_core_touches_no_network_file_clock_or_environment() {
-    const PURE: [&str; 29] = [
+    const PURE: [&str; 32] = [
         "a2s/src",
+        "a2s-authoring/src",
+        "a2s-intent/src",
         "aos/src/message.rs",
         "aos/src/message",
+        "a2a/src/wire_versions.rs",
         "executor/src/plan.rs",
         "executor/src/request.rs",
         "executor/src/request",
@@ -134,22 +178,16 @@ fn the_core_touches_no_network_file_clock_or_environment() {
 
 #[test]
 fn files_are_short_enough_to_read() {
-    let long: Vec<_> =
-        ["src", "a2s/src", "agent/src", "aos/src", "registry/src", "executor/src", "guardian/src"]
-            .iter()
-            .flat_map(|folder| sources(folder))
-            .filter(|file| code(file).len() > 800)
-            .collect();
+    let files = product_folders().into_iter().flat_map(|folder| sources(&folder));
+    let long: Vec<_> = files.filter(|file| code(file).len() > 800).collect();
     assert_eq!(long, Vec::<PathBuf>::new());
 }
 
 #[test]
 fn only_the_command_prints_and_reads_the_environment() {
-    for folder in
-        ["a2s/src", "agent/src", "aos/src", "registry/src", "executor/src", "guardian/src"]
-    {
+    for folder in product_folders().into_iter().filter(|folder| folder != "src") {
         // Tests find the servers of others by variables, and say so when there are none.
-        for file in sources(folder).into_iter().filter(|file| !is_test(file)) {
+        for file in sources(&folder).into_iter().filter(|file| !is_test(file)) {
             for line in code(&file).iter().filter(|line| !line.trim_start().starts_with("//")) {
                 for word in ["println!", "print!(", "env::var", "env::args"] {
                     assert!(!line.contains(word), "{}: {line}", file.display());
@@ -183,12 +221,8 @@ fn every_promise_of_the_threat_model_has_its_test() {
     let (_, promises) = page.split_once("\n## Promises\n").unwrap();
     let (promises, _) = promises.split_once("\n## Not promised\n").unwrap();
     let mut tests = String::new();
-    for folder in
-        ["src", "a2s", "agent", "aos", "database", "registry", "executor", "guardian", "tests/it"]
-    {
-        for file in sources(folder) {
-            tests.push_str(&std::fs::read_to_string(file).unwrap());
-        }
+    for file in all_sources() {
+        tests.push_str(&std::fs::read_to_string(file).unwrap());
     }
     let mut named = 0;
     for row in promises.lines().filter(|line| line.starts_with("| ") && line.ends_with("` |")) {
@@ -204,13 +238,9 @@ fn every_promise_of_the_threat_model_has_its_test() {
 
 /// Every file with code: of the crates, their tests and benches.
 fn all_sources() -> Vec<PathBuf> {
-    [
-        "src", "a2s", "agent", "aos", "benches", "database", "executor", "guardian", "registry",
-        "tests",
-    ]
-    .iter()
-    .flat_map(|folder| sources(folder))
-    .collect()
+    let mut folders = crate_folders();
+    folders.extend(["benches".to_owned(), "tests".to_owned()]);
+    folders.iter().flat_map(|folder| sources(folder)).collect()
 }
 
 #[test]
@@ -260,20 +290,8 @@ fn doc_comments_open_with_what_they_describe() {
     const QUESTIONS: [&str; 9] =
         ["What", "Who", "Whether", "How", "Where", "Why", "When", "Which", "Whose"];
     let mut found = Vec::new();
-    for file in [
-        "src",
-        "a2s/src",
-        "agent/src",
-        "aos/src",
-        "database/src",
-        "executor/src",
-        "guardian/src",
-        "registry/src",
-    ]
-    .iter()
-    .flat_map(|folder| sources(folder))
-    .filter(|file| !is_test(file))
-    {
+    let files = product_folders().into_iter().flat_map(|folder| sources(&folder));
+    for file in files.filter(|file| !is_test(file)) {
         let text = std::fs::read_to_string(&file).unwrap();
         let mut before = "";
         for line in text.lines().map(str::trim_start) {

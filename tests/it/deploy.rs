@@ -399,7 +399,11 @@ fn paths() -> Vec<(&'static str, Vec<String>)> {
         ("registry", paths(registry::App::openapi())),
         ("executor", paths(executor::App::openapi())),
         ("guardian", paths(guardian::App::openapi())),
-        ("agent", [paths(agent::App::openapi()), vec!["/mcp".to_owned()]].concat()),
+        (
+            "agent",
+            [paths(agent::App::openapi()), paths(a2a::App::openapi()), vec!["/mcp".to_owned()]]
+                .concat(),
+        ),
     ]
 }
 

@@ -9,7 +9,7 @@ use reqwest::Response;
 use super::{Error, ServiceClient};
 
 /// The events of one response.
-pub(crate) struct SseStream {
+pub struct SseStream {
     chunks: BoxStream<'static, reqwest::Result<Vec<u8>>>,
     /// The received bytes of the next block.
     buffer: Vec<u8>,
@@ -19,16 +19,17 @@ pub(crate) struct SseStream {
 
 /// One event.
 #[derive(Debug)]
-pub(crate) struct SseEvent {
+pub struct SseEvent {
     /// The type of the event, if it has one.
-    pub(crate) event: Option<String>,
+    pub event: Option<String>,
     /// The data of the event.
-    pub(crate) data: String,
+    pub data: String,
 }
 
 /// The possible results of one step.
 #[derive(Debug)]
-pub(crate) enum SseItem {
+pub enum SseItem {
+    /// An event.
     Event(SseEvent),
     /// The response has ended.
     End,
@@ -37,7 +38,8 @@ pub(crate) enum SseItem {
 }
 
 impl SseStream {
-    pub(crate) fn from_response(response: Response) -> Self {
+    /// Creates the stream of events of a response.
+    pub fn from_response(response: Response) -> Self {
         let chunks = response.bytes_stream().map(|chunk| chunk.map(Vec::from)).boxed();
         Self { chunks, buffer: Vec::new(), searched: 0 }
     }
@@ -46,7 +48,7 @@ impl SseStream {
     ///
     /// # Errors
     /// Fails when an event is too large.
-    pub(crate) async fn next(&mut self, client: &ServiceClient) -> Result<SseItem, Error> {
+    pub async fn next(&mut self, client: &ServiceClient) -> Result<SseItem, Error> {
         loop {
             while let Some(end) = find_blank_line(&self.buffer, self.searched) {
                 self.searched = 0;

@@ -7,18 +7,18 @@ use serde_json::json;
 /// The inputs of a capability with values that guardians may not see: all except those that are known not
 /// to be secret.
 #[derive(Debug, Clone)]
-pub(crate) struct RedactedInputs {
+pub struct RedactedInputs {
     open: Vec<String>,
 }
 
 impl RedactedInputs {
     /// Creates a rule that hides all inputs except those with these names.
-    pub(crate) fn all_except(open: Vec<String>) -> Self {
+    pub fn all_except(open: Vec<String>) -> Self {
         Self { open }
     }
 
     /// Replaces each hidden value with a placeholder.
-    pub(crate) fn redact(&self, inputs: &mut Object) {
+    pub fn redact(&self, inputs: &mut Object) {
         for (_, value) in inputs.iter_mut().filter(|(name, _)| self.is_redacted(name)) {
             *value = json!(HIDDEN);
         }
@@ -26,7 +26,7 @@ impl RedactedInputs {
 
     /// Restores the values of `before` where the placeholder still is: guardians may replace a hidden
     /// value, but cannot move one.
-    pub(crate) fn restore(&self, inputs: &mut Object, before: &Object) {
+    pub fn restore(&self, inputs: &mut Object, before: &Object) {
         for (name, value) in inputs.iter_mut().filter(|(name, _)| self.is_redacted(name)) {
             if *value == HIDDEN
                 && let Some(hidden) = before.get(name)

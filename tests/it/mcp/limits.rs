@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent::mcp::Limits;
+use mcp::Limits;
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 

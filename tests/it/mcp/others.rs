@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use agent::mcp::Limits;
+use mcp::Limits;
 use serde_json::{Value, json};
 
 use super::everything;

@@ -66,7 +66,7 @@ pub(super) fn has_read_only_tasks(document: &Document) -> bool {
 }
 
 /// Adds the request of each task to `requests`, in the order of the plan.
-pub(crate) fn collect_requests(steps: &[PlannedStep], requests: &mut Vec<String>) {
+pub fn collect_requests(steps: &[PlannedStep], requests: &mut Vec<String>) {
     for step in steps {
         match &step.kind {
             PlannedStepKind::Task { .. } => requests.extend(step.kind.request_line()),

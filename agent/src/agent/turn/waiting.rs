@@ -65,7 +65,7 @@ impl OpenApprovals {
 
 /// A turn with a last run that waits for a person.
 #[derive(Debug, Clone)]
-pub(crate) struct WaitingTurn {
+pub struct WaitingTurn {
     session: String,
     /// The earlier runs of the turn.
     done: Vec<AgentRun>,
@@ -78,7 +78,7 @@ pub(crate) struct WaitingTurn {
 
 /// The result of a later look at the run.
 #[derive(Debug)]
-pub(crate) enum RunCheck {
+pub enum RunCheck {
     /// The run still waits for the same approvals.
     StillWaiting,
     /// The run waits for other approvals.
@@ -91,7 +91,7 @@ pub(crate) enum RunCheck {
 
 impl WaitingTurn {
     /// Returns the waiting turn of a response, if its last run waits.
-    pub(crate) fn from_response(answer: &AgentResponse) -> Option<Self> {
+    pub fn from_response(answer: &AgentResponse) -> Option<Self> {
         let (run, done) = answer.runs.split_last()?;
         (answer.status == AgentStatus::Waiting).then(|| Self {
             session: answer.session.clone(),
@@ -106,7 +106,7 @@ impl WaitingTurn {
     ///
     /// # Errors
     /// Fails when none of the executors knows the run, or when a required executor does not respond.
-    pub(crate) async fn check_run(&mut self, agent: &Agent) -> Result<RunCheck, Error> {
+    pub async fn check_run(&mut self, agent: &Agent) -> Result<RunCheck, Error> {
         let (source, run) = find_run(agent, self.run.id).await?;
         match run.status {
             RunStatus::Waiting => {}
@@ -133,7 +133,7 @@ impl WaitingTurn {
     ///
     /// # Errors
     /// Fails when none of the executors knows the run, or when an executor does not respond.
-    pub(crate) async fn follow(
+    pub async fn follow(
         mut self,
         agent: &Agent,
         emit: &mut (dyn FnMut(AgentEvent) + Send),
@@ -150,7 +150,7 @@ impl WaitingTurn {
     /// # Errors
     /// Fails when none of the executors knows the run, when the run is over, or when an executor does not
     /// respond.
-    pub(crate) async fn cancel(&self, agent: &Agent) -> Result<(), Error> {
+    pub async fn cancel(&self, agent: &Agent) -> Result<(), Error> {
         let (source, _) = find_run(agent, self.run.id).await?;
         source.executor.cancel(self.run.id).await?;
         Ok(())

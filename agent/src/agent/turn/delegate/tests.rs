@@ -27,22 +27,3 @@ fn skill_with_most_shared_words_is_chosen() {
     check("prove the theorem", None);
     check("", None);
 }
-
-#[test]
-fn what_another_agent_gives_is_bounded() {
-    let mut delegated = DelegationResult {
-        agent: "A".to_owned(),
-        url: String::new(),
-        skill: String::new(),
-        task: None,
-        state: None,
-        message: String::new(),
-        data: Vec::new(),
-        decisions: Vec::new(),
-    };
-    record_parts(&mut delegated, &vec![Part::Data(Value::from("x".repeat(100 << 10))); 100]);
-    assert_eq!(delegated.data.len(), 2);
-    delegated.data.clear();
-    record_parts(&mut delegated, &vec![Part::Data(Value::from(1)); 100]);
-    assert_eq!(delegated.data.len(), MAX_DATA);
-}

@@ -1,0 +1,7 @@
+//! Any bytes as what another agent asks, with any header.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| a2a::fuzzing::check_request(bytes));

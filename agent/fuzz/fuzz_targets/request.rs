@@ -1,7 +1,0 @@
-//! Any bytes as what another agent asks, with any header.
-
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| agent::fuzzing::check_request(bytes));
