@@ -102,6 +102,14 @@ impl CliError {
         Self::new(CliExitCode::Usage, BAD_ARGUMENT, message)
     }
 
+    /// An error for a setting whose part this build does not contain.
+    #[cfg_attr(feature = "full", expect(dead_code, reason = "a full build lacks nothing"))]
+    pub(crate) fn not_built(feature: &str) -> Self {
+        let message = format!("this build of `a2s` does not contain the feature `{feature}`");
+        Self::invalid_argument(message)
+            .with_hint(format!("Build it with `--features {feature}`, or use a released binary."))
+    }
+
     pub(crate) fn to_json(&self) -> Value {
         let mut error = json!({ "code": self.code, "message": self.message });
         if let Some(hint) = &self.hint {

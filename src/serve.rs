@@ -10,6 +10,7 @@ mod embedder;
 mod examples;
 mod guardian_settings;
 mod identity;
+#[cfg(feature = "keyring")]
 mod keyring;
 mod logs;
 mod metrics;

@@ -17,7 +17,8 @@
 //! assert_eq!(embedder.embed("…"), None);
 //! ```
 //!
-//! The others are an [`EmbeddingEndpoint`] over HTTP and a [`LocalModel`] model in a folder.
+//! The others are an [`EmbeddingEndpoint`] over HTTP and, with the feature `local-embedder`, a model in a
+//! folder.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,18 +26,18 @@ use std::time::Duration;
 use self::static_table::{EmbeddingTable, ValueWidth};
 use self::unit_vector::to_unit;
 
-mod bert;
 pub(crate) mod embeddings_response;
 mod endpoint;
+#[cfg(feature = "local-embedder")]
 mod local;
 mod similarity_calibration;
 mod static_table;
 mod text;
 mod unit_vector;
-mod vocabulary;
 mod wordpiece_tokenizer;
 
 pub use self::endpoint::{EmbeddingEndpoint, EndpointConfig, VectorEncoding};
+#[cfg(feature = "local-embedder")]
 pub use self::local::LocalModel;
 pub use self::similarity_calibration::SimilarityScale;
 pub use self::text::{EmbeddingSource, IndexedText, MAX_INTENTS, index_text};
@@ -63,6 +64,7 @@ pub enum Embedder {
     /// A service that speaks the embeddings API of `OpenAI`.
     Endpoint(EmbeddingEndpoint),
     /// A sentence transformer in a folder.
+    #[cfg(feature = "local-embedder")]
     Local(LocalModel),
 }
 
@@ -133,10 +135,19 @@ impl Embedder {
     /// Loads a sentence transformer from a folder in the format of the library with that name.
     ///
     /// # Errors
-    /// Returns [Unusable](Error::Unusable) when a file is missing or broken, or this kind of model is not
-    /// supported.
+    /// Returns [Unusable](Error::Unusable) when a file is missing or broken, this kind of model is not
+    /// supported, or this build lacks the feature `local-embedder`.
     pub fn local(folder: &Path, prefixes: PromptPrefixes) -> Result<Self, Error> {
-        LocalModel::open(folder, prefixes).map(Self::Local)
+        #[cfg(feature = "local-embedder")]
+        return LocalModel::open(folder, prefixes).map(Self::Local);
+        #[cfg(not(feature = "local-embedder"))]
+        let _ = prefixes;
+        #[cfg(not(feature = "local-embedder"))]
+        Err(Error::Unusable(format!(
+            "this build cannot load the model in `{}`; build it with the feature \
+             `local-embedder`",
+            folder.display()
+        )))
     }
 
     /// A name that changes whenever the vectors would, such as `builtin-256-int4-0123456789ab-2`. An index
@@ -146,6 +157,7 @@ impl Embedder {
         match self {
             Self::BuiltIn(built_in) => &built_in.id,
             Self::Endpoint(endpoint) => endpoint.id(),
+            #[cfg(feature = "local-embedder")]
             Self::Local(local) => local.id(),
         }
     }
@@ -158,6 +170,7 @@ impl Embedder {
         match self {
             Self::BuiltIn(built_in) => Ok(built_in.dimensions()),
             Self::Endpoint(endpoint) => endpoint.dimensions().await,
+            #[cfg(feature = "local-embedder")]
             Self::Local(local) => Ok(local.dimensions()),
         }
     }
@@ -178,6 +191,7 @@ impl Embedder {
         match self {
             Self::BuiltIn(built_in) => Ok(texts.iter().map(|text| built_in.embed(text)).collect()),
             Self::Endpoint(endpoint) => endpoint.embed(texts, purpose, patience).await,
+            #[cfg(feature = "local-embedder")]
             Self::Local(local) => local.embed(texts, purpose).await,
         }
     }

@@ -363,7 +363,9 @@ impl Error {
                 | vectors::Error::Unavailable(_) => (&INDEX_UNAVAILABLE, 503),
                 vectors::Error::Unusable(_) => (&INDEX_SERVER_UNUSABLE, 503),
                 vectors::Error::InUse(_) => (&INDEX_IN_USE, 500),
-                vectors::Error::Folder { .. } => (&INDEX_UNUSABLE, 500),
+                vectors::Error::Folder { .. } | vectors::Error::NotBuilt(_) => {
+                    (&INDEX_UNUSABLE, 500)
+                }
             },
             Self::Embedder(error) => match error {
                 embed::Error::Unavailable(_) => (&EMBEDDER_UNAVAILABLE, 503),
@@ -415,6 +417,7 @@ fn vectors_text(error: &vectors::Error) -> &'static str {
         vectors::Error::Unusable(_) => "the server of the search index cannot be used",
         vectors::Error::InUse(_) => "the index folder is in use by another process",
         vectors::Error::Folder { .. } => "the index folder cannot be used",
+        vectors::Error::NotBuilt(_) => "this build has no engine for this search index",
     }
 }
 

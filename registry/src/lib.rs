@@ -82,6 +82,9 @@
 //! `io_matching` (compatible inputs and outputs). `index` is the task that keeps the index level with the
 //! store, and `embedding_service` has the embedders.
 
+#[cfg(not(any(feature = "qdrant-edge", feature = "qdrant-server")))]
+compile_error!("a registry needs a search engine: enable `qdrant-edge` or `qdrant-server`");
+
 mod backup;
 mod bm25;
 mod catalog;

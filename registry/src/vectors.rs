@@ -4,24 +4,25 @@
 //! whatever happens to it, it is built again from the store. Engines only fetch; how the two
 //! scores become one is decided in [`crate::rank_fusion`], so every engine ranks alike.
 
+#[cfg(feature = "qdrant-edge")]
 mod edge;
 mod filter;
-pub(crate) mod qdrant;
+#[cfg(feature = "qdrant-server")]
+mod qdrant;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use a2s::TaskFormat;
+use a2s::{Secret, TaskFormat};
 use async_trait::async_trait;
+use reqwest::Url;
 use semver::{Version, VersionReq};
 
 use crate::bm25::SparseVector;
 use crate::embed::SimilarityScale;
 use crate::store::indexes::IndexId;
 use crate::store::{CapabilityId, ChangeSeq};
-
-pub use self::qdrant::QdrantConfig;
 
 /// The location of a search index.
 #[derive(Debug, Clone)]
@@ -30,6 +31,20 @@ pub enum IndexLocation {
     Folder(PathBuf),
     /// A Qdrant server.
     Qdrant(QdrantConfig),
+}
+
+/// A Qdrant server or cluster that stores the search index.
+#[derive(Debug, Clone)]
+pub struct QdrantConfig {
+    /// The URL of its gRPC API, such as `https://qdrant.example:6334`. The port of its REST API, usually
+    /// 6333, is a different one.
+    pub url: Url,
+    /// The API key, which every request contains.
+    pub key: Option<Secret>,
+    /// The number of shards of a new index; the server decides when absent.
+    pub shards: Option<u32>,
+    /// The number of copies of each shard of a new index; the server decides when absent.
+    pub replicas: Option<u32>,
 }
 
 /// A capability in the index.
@@ -258,23 +273,31 @@ pub(crate) async fn open(
     store: String,
     embedders: Vec<String>,
 ) -> Result<Arc<dyn VectorIndex>, Error> {
-    Ok(match place {
-        IndexLocation::Folder(folder) => Arc::new(edge::EdgeIndex::open(folder, store).await?),
+    #[cfg(not(feature = "qdrant-server"))]
+    let _ = embedders;
+    match place {
+        #[cfg(feature = "qdrant-edge")]
+        IndexLocation::Folder(folder) => Ok(Arc::new(edge::EdgeIndex::open(folder, store).await?)),
+        #[cfg(not(feature = "qdrant-edge"))]
+        IndexLocation::Folder(_) => Err(Error::NotBuilt("qdrant-edge")),
+        #[cfg(feature = "qdrant-server")]
         IndexLocation::Qdrant(config) => {
-            Arc::new(qdrant::QdrantIndex::open(config, store, embedders).await?)
+            Ok(Arc::new(qdrant::QdrantIndex::open(config, store, embedders).await?))
         }
-    })
+        #[cfg(not(feature = "qdrant-server"))]
+        IndexLocation::Qdrant(_) => Err(Error::NotBuilt("qdrant-server")),
+    }
 }
 
 /// Returns the folder of the index, when it belongs to another store.
 pub(crate) fn find_foreign_index(place: &IndexLocation, store: &str) -> Option<String> {
-    match place {
-        IndexLocation::Folder(folder) => {
-            edge::read_store_identity(folder).filter(|made_from| made_from != store)?;
-            Some(folder.display().to_string())
-        }
-        IndexLocation::Qdrant(_) => None,
-    }
+    let IndexLocation::Folder(folder) = place else { return None };
+    #[cfg(feature = "qdrant-edge")]
+    let made_from = edge::read_store_identity(folder);
+    #[cfg(not(feature = "qdrant-edge"))]
+    let made_from: Option<String> = None;
+    made_from.filter(|made_from| made_from != store)?;
+    Some(folder.display().to_string())
 }
 
 /// An error of the index. The engine's message is for the log, not for callers.
@@ -295,6 +318,9 @@ pub enum Error {
     /// The server will not answer until an operator fixes it or the configuration.
     #[error("{0}")]
     Unusable(String),
+    /// This build lacks the feature with the engine.
+    #[error("this build has no engine for this index; build it with the feature `{0}`")]
+    NotBuilt(&'static str),
     /// Another process uses the folder.
     #[error("another process uses `{0}`")]
     InUse(String),
@@ -316,6 +342,7 @@ impl Error {
             Self::DiskFull(text) => Self::DiskFull(text.clone()),
             Self::Unavailable(text) => Self::Unavailable(text.clone()),
             Self::Unusable(text) => Self::Unusable(text.clone()),
+            Self::NotBuilt(feature) => Self::NotBuilt(feature),
             Self::Failed(_) | Self::InUse(_) | Self::Folder { .. } => {
                 Self::Failed(self.to_string())
             }

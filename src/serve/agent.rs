@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use a2a::UnresolvedAgent;
 use a2s::Secret;
 use a2s_api::{AuthGuard, TokenIntrospector};
 use agent::{
@@ -175,12 +174,10 @@ impl AgentSettings {
         for place in self.backends {
             sources.push(Backend::from_client(ServiceClient::new(&place.url, place.token()?)?));
         }
-        let mut peers: Vec<Arc<dyn PeerAgent>> = Vec::with_capacity(self.peers.len());
-        for place in self.peers {
-            peers.push(Arc::new(UnresolvedAgent::new(&place.url, place.token()?)?));
-        }
-        let mut agent =
-            Agent::new(outside).with_backends(sources).with_guard(guard).with_peers(peers);
+        let mut agent = Agent::new(outside)
+            .with_backends(sources)
+            .with_guard(guard)
+            .with_peers(open_peers(self.peers)?);
         if self.is_consent_off {
             agent = agent.without_consent();
         }
@@ -189,8 +186,13 @@ impl AgentSettings {
                 .with_model(LanguageModel::new(&url, name, key).map_err(|error| failed(&error))?);
         }
         let app = App::new(agent, Some(token)).with_introspector(others);
-        let a2a = a2a::App::new(&app).with_public_url(self.url);
-        Ok(app.routes().merge(a2a.routes()).merge(mcp))
+        let routes = app.routes().merge(mcp);
+        // The address is on the card of A2A alone.
+        #[cfg(not(feature = "a2a"))]
+        let _ = self.url;
+        #[cfg(feature = "a2a")]
+        let routes = routes.merge(a2a::App::new(&app).with_public_url(self.url).routes());
+        Ok(routes)
     }
 }
 
@@ -229,6 +231,21 @@ impl RemoteAddress {
             (None, Some(file)) => read_token(file).map(Some),
         }
     }
+}
+
+/// Returns the other agents at these addresses.
+#[cfg(feature = "a2a")]
+fn open_peers(addresses: Vec<RemoteAddress>) -> Result<Vec<Arc<dyn PeerAgent>>, CliError> {
+    let open = |address: RemoteAddress| -> Result<Arc<dyn PeerAgent>, CliError> {
+        Ok(Arc::new(a2a::UnresolvedAgent::new(&address.url, address.token()?)?))
+    };
+    addresses.into_iter().map(open).collect()
+}
+
+/// This build cannot reach other agents.
+#[cfg(not(feature = "a2a"))]
+fn open_peers(addresses: Vec<RemoteAddress>) -> Result<Vec<Arc<dyn PeerAgent>>, CliError> {
+    if addresses.is_empty() { Ok(Vec::new()) } else { Err(CliError::not_built("a2a")) }
 }
 
 /// Returns the system's clock and a source of random ids.

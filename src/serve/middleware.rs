@@ -15,11 +15,14 @@ use axum::http::header::{
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Redirect, Response};
+#[cfg(feature = "console")]
+use axum::response::Redirect;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::registry::Registry;
 use url::Url;
 use utoipa::openapi::OpenApi;
+#[cfg(feature = "console")]
 use utoipa_swagger_ui::SwaggerUi;
 
 use super::drain_body::drain_on_drop;
@@ -88,14 +91,27 @@ pub(super) fn with_middleware(
         .route("/metrics", get(metrics::show).with_state(registry))
         .route("/errors", get(async || errors::list_page()))
         .route("/errors/{code}", get(show_error))
-        .route("/", get(async || Redirect::temporary("/docs/")))
-        .merge(SwaggerUi::new("/docs").url("/openapi.json", description));
+        .merge(describe_api(description));
     services
         .merge(own)
         .fallback(async move |uri: Uri| no_route(&uri, name))
         .layer(from_fn_with_state(Arc::new(access), check_caller))
         .layer(from_fn(protect_browser))
         .layer(from_fn_with_state(counted, metrics::count))
+}
+
+/// The description of the API, and a page that shows it.
+#[cfg(feature = "console")]
+fn describe_api(description: OpenApi) -> Router {
+    Router::new()
+        .route("/", get(async || Redirect::temporary("/docs/")))
+        .merge(SwaggerUi::new("/docs").url("/openapi.json", description))
+}
+
+/// The description of the API. This build has no page that shows it.
+#[cfg(not(feature = "console"))]
+fn describe_api(description: OpenApi) -> Router {
+    Router::new().route("/openapi.json", get(async || axum::Json(description)))
 }
 
 /// The content security policy of pages and of everything else that a browser may show: the browser loads

@@ -29,6 +29,7 @@ use super::examples::add_examples;
 use super::guardian_settings::GuardianSelection;
 use super::guardian_settings::policy_failure;
 use super::identity::{GuardianTokenIntrospector, RegistryAccess, check_not_owner, guard_protocol};
+#[cfg(feature = "keyring")]
 use super::keyring;
 use super::middleware::{AccessPolicy, with_middleware};
 use super::readiness::{self, ReadinessCheck};
@@ -386,6 +387,7 @@ impl RunningServices {
             let secret = Secret::new(token.as_str());
             routes = routes.merge(agent.open(clients, &guardians, secret, others, &stop)?);
             description.merge(agent::App::openapi());
+            #[cfg(feature = "a2a")]
             description.merge(a2a::App::openapi());
         }
         let executor = match parts.executor {
@@ -550,6 +552,9 @@ async fn open_executor(
     let secret_key = match secret_key {
         SecretKeySetting::Given(key) => executor::SecretKeySource::Given(key),
         SecretKeySetting::File => executor::SecretKeySource::File(folder.join("secrets.key")),
+        #[cfg(not(feature = "keyring"))]
+        SecretKeySetting::Keyring => return Err(CliError::not_built("keyring")),
+        #[cfg(feature = "keyring")]
         SecretKeySetting::Keyring => {
             let folder = folder.path().to_owned();
             // It blocks, and may wait for a person.

@@ -1,6 +1,9 @@
 //! A sentence transformer in a folder, as the library `sentence-transformers` writes it: which parts
 //! it has, how its positions become one vector, and its name.
 
+mod bert;
+mod vocabulary;
+
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
@@ -14,8 +17,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-use super::bert::{BertEncoder, Config};
-use super::vocabulary::ModelVocabulary;
+use self::bert::{BertEncoder, Config};
+use self::vocabulary::ModelVocabulary;
 use super::{
     EmbedPurpose, Embedding, Error, PromptPrefixes, RULES, short_digest, to_unit,
     wordpiece_tokenizer,

@@ -31,14 +31,13 @@ use qdrant_client::qdrant::{
 use tokio::sync::Mutex;
 
 use self::collection_names::CollectionNames;
-pub use self::connection::QdrantConfig;
 use self::connection::{
     CHANGE_CALL_TIMEOUT, COLLECTION_CALL_TIMEOUT, QUERY_CALL_TIMEOUT, QdrantConnection, call_within,
 };
 use self::messages::{AS_OF, failed, point_id};
 use self::search::QdrantReader;
 use super::filter::{FIELDS, PayloadType};
-use super::{Error, IndexChange, IndexIdentity, IndexState};
+use super::{Error, IndexChange, IndexIdentity, IndexState, QdrantConfig};
 use crate::store::{CapabilityId, ChangeSeq};
 
 /// Points of one request, and about their bytes.

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use a2s::Secret;
 use qdrant_client::qdrant::HealthCheckRequest;
 use qdrant_client::qdrant::collections_client::CollectionsClient;
 use qdrant_client::qdrant::points_client::PointsClient;
@@ -18,7 +17,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
-use super::super::Error;
+use super::super::{Error, QdrantConfig};
 
 const KEY_HEADER: &str = "api-key";
 /// The maximum size of a response, in bytes.
@@ -37,20 +36,6 @@ pub(super) const COLLECTION_CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The oldest server version that stores metadata of a collection.
 const MIN_SERVER_VERSION: Version = Version::new(1, 16, 0);
-
-/// A Qdrant server or cluster that stores the search index.
-#[derive(Debug, Clone)]
-pub struct QdrantConfig {
-    /// The URL of its gRPC API, such as `https://qdrant.example:6334`. The port of its REST API, usually
-    /// 6333, is a different one.
-    pub url: Url,
-    /// The API key, which every request contains.
-    pub key: Option<Secret>,
-    /// The number of shards of a new index; the server decides when absent.
-    pub shards: Option<u32>,
-    /// The number of copies of each shard of a new index; the server decides when absent.
-    pub replicas: Option<u32>,
-}
 
 /// A service of the server with the key.
 type KeyedService = InterceptedService<Channel, ApiKeyInterceptor>;

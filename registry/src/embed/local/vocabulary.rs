@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::wordpiece_tokenizer::{PiecePosition, Vocabulary};
+use super::super::wordpiece_tokenizer::{PiecePosition, Vocabulary};
 
 /// The maximum number of pieces of a vocabulary.
 const MAX_PIECES: usize = 1_000_000;
