@@ -40,6 +40,14 @@ struct AgentTurn<'a> {
     turn: String,
     /// The reason why actions run without a question; none when they need one.
     consent: Option<ConsentSource>,
+    record: TurnRecord,
+    /// The documents that were fetched so far, by source and pin.
+    documents: Vec<(usize, CapabilityRef, Arc<Document>)>,
+}
+
+/// What a turn has done so far.
+#[derive(Default)]
+struct TurnRecord {
     /// The reason why actions have run without a question; none when no action has.
     unconfirmed: Option<ConsentSource>,
     runs: Vec<AgentRun>,
@@ -47,8 +55,6 @@ struct AgentTurn<'a> {
     /// The chosen capabilities that have not run.
     not_started: Vec<CapabilityRef>,
     delegated: Option<DelegationResult>,
-    /// The documents that were fetched so far, by source and pin.
-    documents: Vec<(usize, CapabilityRef, Arc<Document>)>,
 }
 
 /// The end of a turn, before the guardians have read the message.
@@ -150,11 +156,7 @@ impl<'a> AgentTurn<'a> {
             id,
             turn: id.to_string(),
             consent: None,
-            unconfirmed: None,
-            runs: Vec::new(),
-            skipped: Vec::new(),
-            not_started: Vec::new(),
-            delegated: None,
+            record: TurnRecord::default(),
             documents: Vec::new(),
         }
     }
@@ -182,7 +184,7 @@ impl AgentTurn<'_> {
             denied_outcome("The guardian does not allow me to use the search results", &denial)
         })?;
         if tasks.is_empty() {
-            if let Some(ending) = self.delegate(&intent).await {
+            if let Some(ending) = delegate::delegate(self, &intent).await {
                 return Ok(ending);
             }
             let message = reply_text::nothing_fits(&nearest);
@@ -191,7 +193,7 @@ impl AgentTurn<'_> {
                 ..TurnOutcome::new(AgentStatus::NothingFits, message)
             });
         }
-        let tasks = self.propose_chain(tasks, &intent).await?;
+        let tasks = compose_chain::propose_chain(self, tasks, &intent).await?;
         let prepared = self.prepare_all(tasks, &intent).await?;
         self.check_consent(&prepared, &intent)?;
         let mut prepared = prepared.into_iter();
@@ -200,9 +202,12 @@ impl AgentTurn<'_> {
                 Ok(()) => {}
                 // The answer to a question starts the turn again, with all of its tasks.
                 Err(TurnStop::Over(ending)) if ending.question.is_none() => {
-                    self.not_started = prepared.map(|(ready, _)| ready.pin().clone()).collect();
-                    let message =
-                        reply_text::append_not_started(ending.message.clone(), &self.not_started);
+                    self.record.not_started =
+                        prepared.map(|(ready, _)| ready.pin().clone()).collect();
+                    let message = reply_text::append_not_started(
+                        ending.message.clone(),
+                        &self.record.not_started,
+                    );
                     return Err(TurnOutcome { message, ..*ending }.into());
                 }
                 Err(stop) => return Err(stop),
@@ -221,9 +226,9 @@ impl AgentTurn<'_> {
     ) -> Result<Vec<(PreparedRun, SubTask)>, TurnStop> {
         let mut prepared = Vec::with_capacity(tasks.len());
         for mut task in tasks {
-            let before = self.skipped.len();
+            let before = self.record.skipped.len();
             let ready = self.next_candidate(&mut task, intent).await?;
-            if before < self.skipped.len() && ready.effects.changes {
+            if before < self.record.skipped.len() && ready.effects.changes {
                 return Err(self.ask_consent(&ready, intent).into());
             }
             prepared.push((ready, task));
@@ -271,7 +276,7 @@ impl AgentTurn<'_> {
         delegation: Option<AgentDelegation>,
     ) {
         let Some(consent) = self.consent else { return };
-        self.unconfirmed = Some(consent);
+        self.record.unconfirmed = Some(consent);
         (self.emit)(AgentEvent::Unconfirmed { consent, capabilities, delegation });
     }
 
@@ -288,11 +293,11 @@ impl AgentTurn<'_> {
             match self.run_candidate(ready).await? {
                 AttemptResult::Done => return Ok(()),
                 AttemptResult::Ended(status) => {
-                    let message = match self.runs.last() {
+                    let message = match self.record.runs.last() {
                         Some(run) if status == AgentStatus::Waiting => {
                             reply_text::describe_waiting_run(run)
                         }
-                        last => reply_text::describe_failure(&self.skipped, last),
+                        last => reply_text::describe_failure(&self.record.skipped, last),
                     };
                     return Err(TurnOutcome::new(status, message).into());
                 }
@@ -303,7 +308,7 @@ impl AgentTurn<'_> {
             // again, and repeat earlier runs.
             let is_unasked = ready.action.is_some() && self.consent.is_none();
             if is_unasked || ready.effects.exceeds(&reach) {
-                let nothing_ran = self.runs.is_empty();
+                let nothing_ran = self.record.runs.is_empty();
                 let ending = if nothing_ran {
                     self.ask_consent(&ready, intent)
                 } else {
@@ -328,12 +333,15 @@ impl AgentTurn<'_> {
     }
 
     fn no_candidate_left(&self) -> TurnOutcome {
-        TurnOutcome::new(AgentStatus::Failed, reply_text::describe_failure(&self.skipped, None))
+        TurnOutcome::new(
+            AgentStatus::Failed,
+            reply_text::describe_failure(&self.record.skipped, None),
+        )
     }
 
     /// Asks whether this candidate may replace the skipped ones.
     fn ask_consent(&self, prepared: &PreparedRun, intent: &UserIntent) -> TurnOutcome {
-        let message = reply_text::consent(&self.skipped, prepared);
+        let message = reply_text::consent(&self.record.skipped, prepared);
         let question = prepared.question(intent);
         TurnOutcome {
             question: Some(question),
@@ -398,9 +406,9 @@ impl AgentTurn<'_> {
 
     /// Describes the results: with the language model, if there is one that responds.
     async fn describe_results(&mut self, intent: &UserIntent) -> String {
-        let plain = reply_text::describe_runs(&self.runs);
+        let plain = reply_text::describe_runs(&self.record.runs);
         let Some(model) = &self.agent.model else { return plain };
-        let results: Value = self.runs.iter().filter_map(|run| run.output.clone()).collect();
+        let results: Value = self.record.runs.iter().filter_map(|run| run.output.clone()).collect();
         match model.write_summary(&intent.query, &results).await {
             Ok(message) => message,
             Err(error) => {
@@ -416,27 +424,27 @@ impl AgentTurn<'_> {
         let scene = self.guard_context("agent");
         let guarded = self.agent.guard.check_message(scene, Role::Agent, message).await;
         let decisions: Vec<GuardianDecision> = guarded.decisions;
-        let mut runs = std::mem::take(&mut self.runs);
-        let mut delegated = self.delegated.take();
+        let mut record = std::mem::take(&mut self.record);
         let message = guarded.outcome.unwrap_or_else(|denial| {
             status = AgentStatus::Denied;
             question = None;
             // A withheld message must not leave by another field.
-            runs.iter_mut().for_each(|run| run.output = None);
-            delegated = None;
+            record.runs.iter_mut().for_each(|run| run.output = None);
+            record.delegated = None;
             format!("The guardian does not allow my response: {denial}")
         });
+        let TurnRecord { unconfirmed: consent, runs, skipped, not_started, delegated } = record;
         AgentResponse {
             session: self.session.clone(),
             turn: self.id,
             status,
             message,
             runs,
-            skipped: std::mem::take(&mut self.skipped),
-            not_started: std::mem::take(&mut self.not_started),
+            skipped,
+            not_started,
             delegated,
             question,
-            consent: self.unconfirmed,
+            consent,
             nearest,
             decisions,
         }

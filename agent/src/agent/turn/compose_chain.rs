@@ -18,64 +18,62 @@ const AUTHOR: &str = "A2S agent";
 /// The index of the registry that supplies the parts of chains, and receives the published chains.
 const FIRST_BACKEND: usize = 0;
 
-impl AgentTurn<'_> {
-    /// Proposes one capability instead of several, if outputs of one are inputs of another; or publishes
-    /// the proposal that the user has consented to.
-    pub(super) async fn propose_chain(
-        &mut self,
-        tasks: Vec<SubTask>,
-        intent: &UserIntent,
-    ) -> Result<Vec<SubTask>, TurnStop> {
-        if tasks.len() < 2 {
-            return Ok(tasks);
-        }
-        let Some(source) = self.agent.backends.get(FIRST_BACKEND) else { return Ok(tasks) };
-        let proposals = self.compose_proposals(source, &tasks).await;
-        let Some(proposal) = proposals.into_iter().next() else { return Ok(tasks) };
-        let pin = capability_ref(&proposal);
-        if intent.preferred.as_ref() == Some(&pin) {
-            return Ok(vec![publish(source, &proposal, pin).await?]);
-        }
-        let described = to_agent_proposal(&proposal);
-        (self.emit)(AgentEvent::Proposed(Box::new(described.clone())));
-        let question = AgentQuestion {
-            proposal: Some(described),
-            ..AgentQuestion::new(PendingQuestion {
-                query: intent.query.clone(),
-                capability: Some(pin),
-                inputs: Map::new(),
-                missing: Vec::new(),
-                consent: None,
-            })
-        };
-        let message = reply_text::proposal(&proposal);
-        let ending = TurnOutcome {
-            question: Some(question),
-            ..TurnOutcome::new(AgentStatus::InputRequired, message)
-        };
-        Err(ending.into())
+/// Proposes one capability instead of several, if outputs of one are inputs of another; or publishes
+/// the proposal that the user has consented to.
+pub(super) async fn propose_chain(
+    turn: &mut AgentTurn<'_>,
+    tasks: Vec<SubTask>,
+    intent: &UserIntent,
+) -> Result<Vec<SubTask>, TurnStop> {
+    if tasks.len() < 2 {
+        return Ok(tasks);
     }
+    let Some(source) = turn.agent.backends.get(FIRST_BACKEND) else { return Ok(tasks) };
+    let proposals = compose_proposals(turn, source, &tasks).await;
+    let Some(proposal) = proposals.into_iter().next() else { return Ok(tasks) };
+    let pin = capability_ref(&proposal);
+    if intent.preferred.as_ref() == Some(&pin) {
+        return Ok(vec![publish(source, &proposal, pin).await?]);
+    }
+    let described = to_agent_proposal(&proposal);
+    (turn.emit)(AgentEvent::Proposed(Box::new(described.clone())));
+    let question = AgentQuestion {
+        proposal: Some(described),
+        ..AgentQuestion::new(PendingQuestion {
+            query: intent.query.clone(),
+            capability: Some(pin),
+            inputs: Map::new(),
+            missing: Vec::new(),
+            consent: None,
+        })
+    };
+    let message = reply_text::proposal(&proposal);
+    let ending = TurnOutcome {
+        question: Some(question),
+        ..TurnOutcome::new(AgentStatus::InputRequired, message)
+    };
+    Err(ending.into())
+}
 
-    /// Composes chains of the candidates, best first. Candidates that fail verification are left out.
-    async fn compose_proposals(
-        &mut self,
-        source: &Backend,
-        tasks: &[SubTask],
-    ) -> Vec<ChainProposal> {
-        let mut requests = Vec::with_capacity(tasks.len());
-        for task in tasks {
-            let mut candidates = Vec::new();
-            for choice in
-                task.candidates.as_slice().iter().filter(|choice| choice.source == FIRST_BACKEND)
-            {
-                let document = self.load_document(source, choice).await.ok();
-                let similarity = choice.similarity;
-                candidates.extend(document.map(|document| ChainCandidate { document, similarity }));
-            }
-            requests.push(ChainRequest { text: task.intent.clone(), candidates });
+/// Composes chains of the candidates, best first. Candidates that fail verification are left out.
+async fn compose_proposals(
+    turn: &mut AgentTurn<'_>,
+    source: &Backend,
+    tasks: &[SubTask],
+) -> Vec<ChainProposal> {
+    let mut requests = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        let mut candidates = Vec::new();
+        for choice in
+            task.candidates.as_slice().iter().filter(|choice| choice.source == FIRST_BACKEND)
+        {
+            let document = turn.load_document(source, choice).await.ok();
+            let similarity = choice.similarity;
+            candidates.extend(document.map(|document| ChainCandidate { document, similarity }));
         }
-        compose(&requests, AUTHOR)
+        requests.push(ChainRequest { text: task.intent.clone(), candidates });
     }
+    compose(&requests, AUTHOR)
 }
 
 /// Publishes a proposal, and returns it as the only remaining task.

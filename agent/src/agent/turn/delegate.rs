@@ -11,83 +11,80 @@ use super::intent::UserIntent;
 use super::{AgentTurn, TurnOutcome, consent, reply_text};
 use crate::peer::{PeerOutcome, PeerReply, PeerSkill};
 
-impl AgentTurn<'_> {
-    /// Asks the first peer with a skill on its card that shares words with the query, after the caller has
-    /// confirmed it; none when there is no such peer.
-    pub(super) async fn delegate(&mut self, intent: &UserIntent) -> Option<TurnOutcome> {
-        let agent = self.agent;
-        for peer in &agent.peers {
-            let mut connection = match peer.connect(agent.guard.clone(), agent.clock.clone()).await
-            {
-                Ok(connection) => connection,
-                Err(error) => {
-                    self.report_degraded(&error);
-                    continue;
-                }
-            };
-            let Some(skill) = choose_skill(&intent.query, connection.skills()) else { continue };
-            let mut delegated = DelegationResult {
-                agent: connection.name().to_owned(),
-                url: peer.url().to_string(),
-                skill: skill.name.clone(),
-                task: None,
-                state: None,
-                message: String::new(),
-                data: Vec::new(),
-                decisions: Vec::new(),
-            };
-            let delegation = AgentDelegation {
-                agent: delegated.agent.clone(),
-                url: delegated.url.clone(),
-                skill: delegated.skill.clone(),
-                message: intent.query.clone(),
-            };
-            if let Some(question) = self.confirm_delegation(delegation, intent) {
-                return Some(question);
+/// Asks the first peer with a skill on its card that shares words with the query, after the caller has
+/// confirmed it; none when there is no such peer.
+pub(super) async fn delegate(turn: &mut AgentTurn<'_>, intent: &UserIntent) -> Option<TurnOutcome> {
+    let agent = turn.agent;
+    for peer in &agent.peers {
+        let mut connection = match peer.connect(agent.guard.clone(), agent.clock.clone()).await {
+            Ok(connection) => connection,
+            Err(error) => {
+                turn.report_degraded(&error);
+                continue;
             }
-            (self.emit)(AgentEvent::Delegated {
-                agent: delegated.agent.clone(),
-                url: delegated.url.clone(),
-                skill: delegated.skill.clone(),
-            });
-            let reply = connection.ask(&intent.query).await;
-            delegated.decisions = connection.take_decisions();
-            let ending = to_turn_outcome(&mut delegated, reply);
-            self.delegated = Some(delegated);
-            return Some(ending);
-        }
-        None
-    }
-
-    /// The question whether another agent may be asked, because its skill may change something. None when
-    /// the caller has confirmed this request, or no confirmation is needed.
-    fn confirm_delegation(
-        &mut self,
-        delegation: AgentDelegation,
-        intent: &UserIntent,
-    ) -> Option<TurnOutcome> {
-        let digest = consent::delegation_digest(&delegation);
-        if intent.confirmed == Some(digest) {
-            return None;
-        }
-        if self.consent.is_some() {
-            self.report_unconfirmed(Vec::new(), Some(delegation));
-            return None;
-        }
-        let message = reply_text::delegation(&delegation);
-        let question = AgentQuestion {
-            delegation: Some(delegation),
-            ..AgentQuestion::new(PendingQuestion {
-                query: intent.query.clone(),
-                capability: None,
-                inputs: Map::new(),
-                missing: Vec::new(),
-                consent: Some(digest),
-            })
         };
-        let ending = TurnOutcome::new(AgentStatus::InputRequired, message);
-        Some(TurnOutcome { question: Some(question), ..ending })
+        let Some(skill) = choose_skill(&intent.query, connection.skills()) else { continue };
+        let mut delegated = DelegationResult {
+            agent: connection.name().to_owned(),
+            url: peer.url().to_string(),
+            skill: skill.name.clone(),
+            task: None,
+            state: None,
+            message: String::new(),
+            data: Vec::new(),
+            decisions: Vec::new(),
+        };
+        let delegation = AgentDelegation {
+            agent: delegated.agent.clone(),
+            url: delegated.url.clone(),
+            skill: delegated.skill.clone(),
+            message: intent.query.clone(),
+        };
+        if let Some(question) = confirm_delegation(turn, delegation, intent) {
+            return Some(question);
+        }
+        (turn.emit)(AgentEvent::Delegated {
+            agent: delegated.agent.clone(),
+            url: delegated.url.clone(),
+            skill: delegated.skill.clone(),
+        });
+        let reply = connection.ask(&intent.query).await;
+        delegated.decisions = connection.take_decisions();
+        let ending = to_turn_outcome(&mut delegated, reply);
+        turn.record.delegated = Some(delegated);
+        return Some(ending);
     }
+    None
+}
+
+/// The question whether another agent may be asked, because its skill may change something. None when
+/// the caller has confirmed this request, or no confirmation is needed.
+fn confirm_delegation(
+    turn: &mut AgentTurn<'_>,
+    delegation: AgentDelegation,
+    intent: &UserIntent,
+) -> Option<TurnOutcome> {
+    let digest = consent::delegation_digest(&delegation);
+    if intent.confirmed == Some(digest) {
+        return None;
+    }
+    if turn.consent.is_some() {
+        turn.report_unconfirmed(Vec::new(), Some(delegation));
+        return None;
+    }
+    let message = reply_text::delegation(&delegation);
+    let question = AgentQuestion {
+        delegation: Some(delegation),
+        ..AgentQuestion::new(PendingQuestion {
+            query: intent.query.clone(),
+            capability: None,
+            inputs: Map::new(),
+            missing: Vec::new(),
+            consent: Some(digest),
+        })
+    };
+    let ending = TurnOutcome::new(AgentStatus::InputRequired, message);
+    Some(TurnOutcome { question: Some(question), ..ending })
 }
 
 /// Returns the skill that shares the most words with the intent, and at least one.

@@ -14,7 +14,7 @@ use super::AgentTurn;
 use super::candidate_search::{CandidateCapability, SubTask};
 use super::consent;
 use super::intent::UserIntent;
-use super::waiting::OpenApprovals;
+use super::waiting::{OpenApprovals, skipped_run};
 use crate::agent::Backend;
 use crate::client::Error as ClientError;
 use crate::error::Error;
@@ -121,8 +121,6 @@ impl AgentTurn<'_> {
             }
         };
         let CapabilityInterface { inputs, read_only, .. } = document.interface();
-        let read_only = *read_only;
-        let changes = !read_only;
         let fields = with_dependency_inputs(inputs, &choice.parameters);
         let inputs = self.read_inputs(intent, &fields).await;
         let (plan, inputs) = match self.plan_with_state(source, &choice.pin, inputs, &fields).await
@@ -137,7 +135,7 @@ impl AgentTurn<'_> {
         let secrets: Vec<String> =
             fields.iter().filter(|field| field.secret).map(|field| field.name.clone()).collect();
         let missing = missing_fields(&plan.missing, &fields);
-        let is_read_only = read_only || self.is_read_only(&choice, &document, &plan).await;
+        let is_read_only = *read_only || self.is_read_only(&choice, &document, &plan).await;
         let shown = inputs.iter().map(|(name, value)| {
             let shown = if secrets.contains(name) { HIDDEN.into() } else { value.clone() };
             (name.clone(), shown)
@@ -145,7 +143,7 @@ impl AgentTurn<'_> {
         let shown: Map<String, Value> = shown.collect();
         let action = (!is_read_only).then(|| consent::action(&choice, &plan, shown.clone()));
         let reach = EffectScope {
-            changes,
+            changes: !read_only,
             hosts: plan.hosts.keys().cloned().collect(),
             permissions: plan.permissions.iter().cloned().collect(),
         };
@@ -166,7 +164,7 @@ impl AgentTurn<'_> {
                 PreparedRun { candidate: choice, inputs, secrets, effects: reach, action };
             return Ok(PrepareResult::Ready(Box::new(prepared)));
         }
-        if !self.runs.is_empty() {
+        if !self.record.runs.is_empty() {
             // An answer would start the turn again, and earlier runs would be repeated.
             let names: Vec<_> = missing.iter().map(|field| format!("`{}`", field.name)).collect();
             let message = format!("it has no values for {}", names.join(", "));
@@ -302,11 +300,11 @@ impl AgentTurn<'_> {
         let run = approvals.describe(guarded.finish().await?, choice.pin.clone());
         let status = match run.status {
             RunStatus::Succeeded => {
-                self.runs.push(run);
+                self.record.runs.push(run);
                 return Ok(AttemptResult::Done);
             }
             RunStatus::Waiting => {
-                self.runs.push(run);
+                self.record.runs.push(run);
                 return Ok(AttemptResult::Ended(AgentStatus::Waiting));
             }
             RunStatus::Denied => AgentStatus::Denied,
@@ -314,23 +312,13 @@ impl AgentTurn<'_> {
                 AgentStatus::Failed
             }
         };
-        let error = run.error.as_ref();
-        let skipped = SkippedCandidate {
-            capability: choice.pin,
-            code: error.map(|error| error.code.clone()),
-            message: error.map_or_else(
-                || format!("its run ended with the status {}", run.status.as_str()),
-                |error| error.message.clone(),
-            ),
-            run: Some(id),
-        };
-        let is_safe = error.is_some_and(|error| error.repeat_safe);
+        let is_safe = run.error.as_ref().is_some_and(|error| error.repeat_safe);
         let may_go_on = is_safe && matches!(run.status, RunStatus::Failed | RunStatus::Denied);
-        self.record_skipped(skipped);
+        self.record_skipped(skipped_run(&run));
         if may_go_on {
             return Ok(AttemptResult::Skipped);
         }
-        self.runs.push(run);
+        self.record.runs.push(run);
         Ok(AttemptResult::Ended(status))
     }
 
@@ -350,7 +338,7 @@ impl AgentTurn<'_> {
 
     fn record_skipped(&mut self, skipped: SkippedCandidate) {
         (self.emit)(AgentEvent::CandidateSkipped(skipped.clone()));
-        self.skipped.push(skipped);
+        self.record.skipped.push(skipped);
     }
 }
 

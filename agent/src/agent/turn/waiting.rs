@@ -9,7 +9,7 @@ use a2s_api::{
 };
 use uuid::Uuid;
 
-use super::{AgentTurn, TurnOutcome, reply_text};
+use super::{AgentTurn, TurnOutcome, TurnRecord, reply_text};
 use crate::agent::{Agent, Backend};
 use crate::client::Error as ClientError;
 use crate::error::Error;
@@ -172,16 +172,17 @@ impl WaitingTurn {
         emit: &mut (dyn FnMut(AgentEvent) + Send),
     ) -> AgentResponse {
         let mut turn = AgentTurn::new(agent, &EmptyState, emit, self.session);
-        turn.runs = self.done;
-        turn.not_started = self.not_started;
-        let ending = turn.outcome_of_run(self.run);
+        let record =
+            TurnRecord { runs: self.done, not_started: self.not_started, ..TurnRecord::default() };
+        turn.record = record;
+        let ending = turn.record.end_waiting_run(self.run);
         turn.finish(ending).await
     }
 }
 
-impl AgentTurn<'_> {
-    /// The end of a turn after its last run has waited for a person.
-    fn outcome_of_run(&mut self, run: AgentRun) -> TurnOutcome {
+impl TurnRecord {
+    /// Adds the last run, which has waited for a person, and returns the end of the turn.
+    fn end_waiting_run(&mut self, run: AgentRun) -> TurnOutcome {
         let (status, message) = match run.status {
             RunStatus::Succeeded if self.not_started.is_empty() => {
                 (AgentStatus::Completed, reply_text::describe_runs(std::slice::from_ref(&run)))
@@ -195,16 +196,7 @@ impl AgentTurn<'_> {
                 (AgentStatus::Waiting, reply_text::describe_running(&run))
             }
             RunStatus::Denied | RunStatus::Failed | RunStatus::Cancelled => {
-                let error = run.error.as_ref();
-                self.skipped.push(SkippedCandidate {
-                    capability: run.capability.clone(),
-                    code: error.map(|error| error.code.clone()),
-                    message: error.map_or_else(
-                        || format!("its run ended with the status {}", run.status.as_str()),
-                        |error| error.message.clone(),
-                    ),
-                    run: Some(run.id),
-                });
+                self.skipped.push(skipped_run(&run));
                 let is_denied = run.status == RunStatus::Denied;
                 let status = if is_denied { AgentStatus::Denied } else { AgentStatus::Failed };
                 let message = reply_text::describe_failure(&self.skipped, Some(&run));
@@ -213,6 +205,20 @@ impl AgentTurn<'_> {
         };
         self.runs.push(run);
         TurnOutcome::new(status, message)
+    }
+}
+
+/// Returns the candidate of a run that did not succeed, with the reason.
+pub(super) fn skipped_run(run: &AgentRun) -> SkippedCandidate {
+    let error = run.error.as_ref();
+    SkippedCandidate {
+        capability: run.capability.clone(),
+        code: error.map(|error| error.code.clone()),
+        message: error.map_or_else(
+            || format!("its run ended with the status {}", run.status.as_str()),
+            |error| error.message.clone(),
+        ),
+        run: Some(run.id),
     }
 }
 
