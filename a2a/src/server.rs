@@ -176,17 +176,7 @@ impl A2aServer {
             }
             ParsedRequest::Cancel { id } => {
                 let entry = self.find_task(id)?;
-                let message = self
-                    .new_message(&entry, vec![Part::Text("The task was cancelled.".to_owned())]);
-                let waiting = entry.cancel(message, self.agent.clock().now()).map_err(|state| {
-                    let state = ticket.version.state(state);
-                    RpcError::new(Kind::NotCancelable, format!("the task has ended: {state}"))
-                })?;
-                if let Some(waiting) = waiting
-                    && let Err(error) = waiting.cancel(&self.agent).await
-                {
-                    tracing::warn!(%error, "the run of a cancelled task could not be cancelled and still waits");
-                }
+                self.cancel_task(&entry, ticket.version).await?;
                 entry.snapshot().0
             }
             ParsedRequest::Follow { id } => {
@@ -208,6 +198,22 @@ impl A2aServer {
             _ => ticket.version.task(&task),
         };
         self.guard_result(&ticket, written).await.map(RpcResponse::Single)
+    }
+
+    /// Cancels a task and the run that it waits for.
+    async fn cancel_task(&self, entry: &TaskEntry, version: A2aVersion) -> Result<(), RpcError> {
+        let message =
+            self.new_message(entry, vec![Part::Text("The task was cancelled.".to_owned())]);
+        let waiting = entry.cancel(message, self.agent.clock().now()).map_err(|state| {
+            let state = version.state(state);
+            RpcError::new(Kind::NotCancelable, format!("the task has ended: {state}"))
+        })?;
+        if let Some(waiting) = waiting
+            && let Err(error) = waiting.cancel(&self.agent).await
+        {
+            tracing::warn!(%error, "the run of a cancelled task could not be cancelled and still waits");
+        }
+        Ok(())
     }
 
     async fn reply(&self, ticket: &ReplyTo, task: A2aTask) -> Result<Object, RpcError> {

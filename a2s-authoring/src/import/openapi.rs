@@ -18,6 +18,7 @@ use super::variable::DocumentParameter;
 use super::{ImportError, ImportRejection, ImportResult, ImportedDocument, name_prefix};
 use crate::{naming, sanitize};
 
+pub(super) use body::OperationBody;
 pub(super) use extract_operation::{ExtractError, ExtractedOperation};
 pub(super) use operation::{SpecOperation, operations};
 

@@ -303,25 +303,36 @@ impl<'a, 'r> SchemaImporter<'a, 'r> {
                 }
                 kept
             }
+            _ => self.read_subschemas(key, value, level, &below()),
+        }
+    }
+
+    /// Reads a keyword with schemas below it; `place` is the location of the keyword.
+    fn read_subschemas(
+        &mut self,
+        key: &str,
+        value: &'a Value,
+        level: usize,
+        place: &str,
+    ) -> Option<Value> {
+        match key {
             "items" | "contains" | "not" | "if" | "then" | "else" | "propertyNames" => {
                 let shaped = value.is_object() || (self.siblings && value.is_boolean());
-                shaped.then(|| self.schema(value, level + 1, &below()))
+                shaped.then(|| self.schema(value, level + 1, place))
             }
             "additionalProperties" | "unevaluatedProperties" | "unevaluatedItems" => match value {
                 Value::Bool(_) => Some(value.clone()),
-                Value::Object(_) => Some(self.schema(value, level + 1, &below())),
+                Value::Object(_) => Some(self.schema(value, level + 1, place)),
                 _ => None,
             },
             "allOf" | "anyOf" | "oneOf" | "prefixItems" => {
                 let schemas = value.as_array().filter(|schemas| !schemas.is_empty())?;
                 // Part of a combination is not deeper than the whole.
                 let level = if key == "prefixItems" { level + 1 } else { level };
-                let place = below();
-                let carried = schemas.iter().map(|schema| self.schema(schema, level, &place));
+                let carried = schemas.iter().map(|schema| self.schema(schema, level, place));
                 Some(carried.collect())
             }
             "properties" | "patternProperties" | "dependentSchemas" => {
-                let place = below();
                 let carried = value.as_object()?.iter().map(|(name, schema)| {
                     let place = format!("{place}.{}", quote_for_message(name));
                     (name.clone(), self.schema(schema, level + 1, &place))

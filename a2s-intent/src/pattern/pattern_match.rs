@@ -111,6 +111,14 @@ impl WordInterner {
     }
 }
 
+impl WordPattern {
+    /// Returns the match whose value is at `value_words`.
+    fn to_match(&self, value_words: (usize, usize), before: usize, quote: bool) -> PatternMatch {
+        let Self { field, rank, cue, .. } = *self;
+        PatternMatch { field, rank, cue, value_words, before, quote }
+    }
+}
+
 /// Finds every position that matches a pattern of these inputs, or the name of one of them.
 pub(super) fn find_matches(
     words: &[TextToken<'_>],
@@ -152,19 +160,11 @@ pub(super) fn find_matches(
     };
     let mut matches: Vec<PatternMatch> = Vec::new();
     for (pattern, _, star) in met {
-        let WordPattern { field, rank, cue: lead, .. } = *pattern;
+        let before = pattern.before.len();
         let mut see = |star: usize, (end, quote): (usize, bool)| {
-            let before = pattern.before.len();
-            matches.push(PatternMatch {
-                field,
-                rank,
-                cue: lead,
-                value_words: (star, end),
-                before,
-                quote,
-            });
+            matches.push(pattern.to_match((star, end), before, quote));
         };
-        let items = takes_list(fields.get(field));
+        let items = takes_list(fields.get(pattern.field));
         let (end, quote) = reach.end_of(star, items, true);
         if pattern.after.is_empty() {
             see(star, (end, quote));
@@ -172,19 +172,17 @@ pub(super) fn find_matches(
             see(star, (after, false));
         }
         // "Post the following: …": the text follows the colon.
-        if lead == CueWord::Speech
+        if pattern.cue == CueWord::Speech
             && words.get(end).is_some_and(|w| w.kind == TokenKind::Break(':'))
         {
             let star = skip_opening(words, end);
             see(star, reach.end_of(star, items, true));
         }
     }
-    for (pattern, at) in trailing {
-        let star = (reach.start_of(at), at);
+    matches.extend(trailing.into_iter().map(|(pattern, at)| {
         let quote = words.get(at - 1).is_some_and(|word| matches!(word.kind, TokenKind::Quote(..)));
-        let WordPattern { field, rank, cue: lead, .. } = *pattern;
-        matches.push(PatternMatch { field, rank, cue: lead, value_words: star, before: 0, quote });
-    }
+        pattern.to_match((reach.start_of(at), at), 0, quote)
+    }));
     for (field, _, star) in named {
         let (end, quote) = reach.end_of(star, takes_list(fields.get(field)), false);
         let star = (star, end);

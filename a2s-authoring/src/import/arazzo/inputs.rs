@@ -4,7 +4,7 @@ use a2s::ValueType;
 use serde_json::{Map, Value, json};
 
 use super::value_scope::WorkflowScope;
-use crate::import::openapi::ExtractedOperation;
+use crate::import::openapi::{ExtractedOperation, OperationBody};
 use crate::import::ref_resolver::{RefResolver, quote_for_message};
 use crate::import::variable::DocumentParameter;
 use crate::naming;
@@ -152,6 +152,18 @@ fn body_input<'a>(
     let Value::Object(members) = &payload else {
         return Some(scope.value(&payload, Some(&whole), &fallback, at));
     };
+    Some(fill_members(cut, body, members, id, at, scope))
+}
+
+/// Fills the members of a body: those of the payload, and an input for each other one that it requires.
+fn fill_members<'a>(
+    cut: &ExtractedOperation<'a>,
+    body: &OperationBody<'a>,
+    members: &Map<String, Value>,
+    id: &str,
+    at: &str,
+    scope: &mut WorkflowScope<'a>,
+) -> Value {
     let mut filled = Map::new();
     for (name, value) in members {
         let wanted = body.property(cut.source(), name);
@@ -184,7 +196,7 @@ fn body_input<'a>(
         );
         filled.insert(name.to_owned(), json!(format!("${{{input}}}")));
     }
-    Some(Value::Object(filled))
+    Value::Object(filled)
 }
 
 /// Applies the replacements of a request body to its payload.

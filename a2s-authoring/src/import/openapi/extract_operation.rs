@@ -230,6 +230,22 @@ fn adjust_path(
         remarks.push(ImportWarning::new(&place, "the import drops the text after `#`"));
     }
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    add_query_parameters(query, path, &place, parameters, remarks)?;
+    if !path.starts_with('/') || path.chars().any(char::is_control) {
+        return Err(ExtractError::new(place, "a path must start with `/`"));
+    }
+    match_path_parameters(path, &place, parameters, remarks)?;
+    Ok(path.to_owned())
+}
+
+/// Turns the part of a path after `?` into query parameters.
+fn add_query_parameters(
+    query: &str,
+    path: &str,
+    place: &str,
+    parameters: &mut Vec<TaskParameter<'_>>,
+    remarks: &mut Vec<ImportWarning>,
+) -> Result<(), ExtractError> {
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
         let only = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let parameter = match only.filter(|only| !only.is_empty() && !only.contains(['{', '}'])) {
@@ -238,7 +254,7 @@ fn adjust_path(
                     "the value of `{{{}}}` after `?` comes from the caller",
                     quote_for_message(only)
                 );
-                remarks.push(ImportWarning::new(&place, reason));
+                remarks.push(ImportWarning::new(place, reason));
                 set_by_query(only, &name, path, parameters)
             }
             None if name.is_empty() || name.contains('{') || value.contains('{') => {
@@ -250,10 +266,16 @@ fn adjust_path(
         parameters.retain(|known| known.location != ParameterIn::Query || known.name != name);
         parameters.push(parameter);
     }
-    if !path.starts_with('/') || path.chars().any(char::is_control) {
-        return Err(ExtractError::new(place, "a path must start with `/`"));
-    }
-    let path = path.to_owned();
+    Ok(())
+}
+
+/// Gives every `{name}` of a path its parameter, and removes path parameters without one.
+fn match_path_parameters(
+    path: &str,
+    place: &str,
+    parameters: &mut Vec<TaskParameter<'_>>,
+    remarks: &mut Vec<ImportWarning>,
+) -> Result<(), ExtractError> {
     let mut named = Vec::new();
     for part in path.split('{').skip(1) {
         match part.split_once('}') {
@@ -281,7 +303,7 @@ fn adjust_path(
                 "the path has no `{{{}}}`; the import drops the parameter",
                 quote_for_message(&parameter.name)
             );
-            remarks.push(ImportWarning::new(&place, reason));
+            remarks.push(ImportWarning::new(place, reason));
         }
         stays
     });
@@ -294,11 +316,11 @@ fn adjust_path(
                 "`{{{}}}` is not declared; the import accepts text for it",
                 quote_for_message(name)
             );
-            remarks.push(ImportWarning::new(&place, reason));
+            remarks.push(ImportWarning::new(place, reason));
             parameters.push(TaskParameter::text(name, ParameterIn::Path, None));
         }
     }
-    Ok(path)
+    Ok(())
 }
 
 /// The query parameter `name` of a path that ends with `?name={only}`, as declared for `name` or for
