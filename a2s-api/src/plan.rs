@@ -285,4 +285,16 @@ impl PlannedStepKind {
             None => format!("{method} {url}"),
         })
     }
+
+    /// Returns the sequences of steps directly below, in the order of the plan.
+    #[must_use]
+    pub fn children(&self) -> Vec<&[PlannedStep]> {
+        match self {
+            Self::Task { .. } => Vec::new(),
+            Self::Capability { steps, .. }
+            | Self::Sequence { steps }
+            | Self::Parallel { steps } => vec![steps],
+            Self::Condition { if_true, if_false, .. } => vec![if_true, if_false],
+        }
+    }
 }

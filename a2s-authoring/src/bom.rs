@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use a2s::{
     Capability, CapabilityRef, DependencyIndex, Digest, Document, SecurityRequirement,
-    SecurityScheme, Step, StepAction, Task,
+    SecurityScheme, Step, Task, TaskStep,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -120,8 +120,7 @@ impl<'b> BomBuilder<'b> {
             dependency.select_version(versions).map(|listing| reference(listing.checksum))
         });
         let mut uses: BTreeSet<String> = chosen.collect();
-        capability.for_each_step(|step| {
-            let StepAction::Task { task, .. } = &step.action else { return };
+        capability.for_each_task(|step, TaskStep { task, .. }| {
             let tool = format!("{own}#{}", step.id);
             self.tools.push(tool_component(&tool, capability, step, task));
             let host = host_of(task);

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::diagnostic::{Diagnostic, MAX_RELATED, SourcePosition, did_you_mean};
-use crate::document::{Capability, OnError, OutputMapping, Step, StepAction, StepBlock};
+use crate::document::{Capability, CapabilityStep, OnError, OutputMapping, Step, StepBlock};
 use crate::error_code;
 use crate::field_reader::{CompileMode, DiagnosticSink, SourceLocation};
 use crate::template::VariableReference;
@@ -94,7 +94,9 @@ impl<'c> DataFlowChecker<'c, '_> {
         let mut used = BTreeSet::new();
         let (capability, root) = (self.capability, self.root);
         capability.for_each_step(|step| {
-            let StepAction::Capability { capability: name, .. } = &step.action else { return };
+            let Some(CapabilityStep { capability: name, .. }) = step.action.as_capability() else {
+                return;
+            };
             used.insert(name);
             if capability.dependency(name).is_some() {
                 return;
@@ -206,7 +208,7 @@ impl<'c> DataFlowChecker<'c, '_> {
         let mut own = set.clone();
         self.check_reader(VariableReader::Step(step), &own);
         self.check_absent(step, &own);
-        if let StepAction::Block(block) = &step.action {
+        if let Some(block) = step.action.as_block() {
             self.walk(block, &mut own);
         }
         own.extend(step.action.outputs().iter().map(OutputMapping::variable));

@@ -21,7 +21,7 @@ use crate::template::Template;
 pub(crate) use find_task::find_task;
 pub use input_output::{OutputMapping, OutputSource, TaskInputs};
 pub use parameter::{Parameter, ValueType};
-pub use step::{Step, StepAction, StepBlock};
+pub use step::{CapabilityStep, Step, StepAction, StepBlock, StepChoice, StepKind, TaskStep};
 pub use step_control::{BackoffKind, ForEach, OnError, RetryPolicy, StepControl};
 pub use step_path::{StepPath, StepPathSegment};
 
@@ -64,6 +64,15 @@ impl Capability {
             visit(step);
             waiting.extend(step.children().into_iter().rev());
         }
+    }
+
+    /// Calls `visit` with every step that sends a request, in the order of the document.
+    pub fn for_each_task<'a>(&'a self, mut visit: impl FnMut(&'a Step, TaskStep<'a>)) {
+        self.for_each_step(|step| {
+            if let Some(task) = step.action.as_task() {
+                visit(step, task);
+            }
+        });
     }
 
     /// Returns the declared parameter with this name.

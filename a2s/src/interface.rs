@@ -18,7 +18,7 @@ use self::agreement::{declare, put_definitions, take_definitions};
 use self::schema::{SchemaDirection, SchemaWriter};
 use self::variable_uses::VariableUses;
 use crate::budget::AnalysisBudget;
-use crate::document::{Capability, Parameter, StepAction};
+use crate::document::{Capability, Parameter};
 use crate::name::{Domain, Permission};
 use crate::types::{InferredType, LoopScope, TypeEnv};
 
@@ -141,16 +141,12 @@ impl CapabilityInterface {
     pub fn from_capability(capability: &Capability) -> Self {
         let mut steps = 0;
         let mut read_only = true;
-        capability.for_each_step(|step| match &step.action {
-            StepAction::Task { task, .. } => {
+        capability.for_each_step(|step| {
+            // A block has no effect of its own; another capability may have any.
+            if step.action.as_block().is_none() {
                 steps += 1;
-                read_only &= task.is_read_only();
+                read_only &= step.action.as_task().is_some_and(|step| step.task.is_read_only());
             }
-            StepAction::Capability { .. } => {
-                steps += 1;
-                read_only = false;
-            }
-            StepAction::Block(_) => {}
         });
         let fuel = AnalysisBudget::for_document();
         let names = TypeEnv::new(capability, &fuel);

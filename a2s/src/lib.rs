@@ -76,9 +76,10 @@ pub use crate::diagnostic::{
 };
 pub use crate::display_safe::{is_displayable, to_single_line};
 pub use crate::document::{
-    Author, BackoffKind, Capability, CapabilityExample, Dependency, ExampleResponse, ForEach,
-    OnError, OutputMapping, OutputSource, Parameter, RetryPolicy, Step, StepAction, StepBlock,
-    StepControl, StepPath, StepPathSegment, TaskInputs, ValueType,
+    Author, BackoffKind, Capability, CapabilityExample, CapabilityStep, Dependency,
+    ExampleResponse, ForEach, OnError, OutputMapping, OutputSource, Parameter, RetryPolicy, Step,
+    StepAction, StepBlock, StepChoice, StepControl, StepKind, StepPath, StepPathSegment,
+    TaskInputs, TaskStep, ValueType,
 };
 pub use crate::document_schema::json_schema;
 pub use crate::error_code::{CODES, ErrorCode};

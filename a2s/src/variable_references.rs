@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::document::{Capability, OnError, Step, StepAction, StepBlock};
+use crate::document::{Capability, OnError, Step, StepBlock};
 use crate::field_reader::SourceLocation;
 use crate::template::{Template, VariableReference};
 use crate::tree::{NodeValue, TreeNode, item_path, member_path};
@@ -22,25 +22,21 @@ pub(crate) enum VariableReader<'c> {
 
 impl<'c> VariableReader<'c> {
     pub(crate) fn references(self, capability: &'c Capability) -> Vec<&'c VariableReference> {
-        let of_block = |block: &'c StepBlock| match block {
-            StepBlock::Condition { condition, .. } => condition.references().iter().collect(),
-            StepBlock::Sequence(_) | StepBlock::Parallel { .. } => Vec::new(),
+        let of_block = |block: &'c StepBlock| {
+            let choice = block.choice().into_iter();
+            choice.flat_map(|choice| choice.condition.references())
         };
         match self {
-            Self::Execution => of_block(&capability.execution),
+            Self::Execution => of_block(&capability.execution).collect(),
             Self::Items(step) => {
                 let for_each = step.control.for_each.iter();
                 for_each.flat_map(|for_each| for_each.items.references()).collect()
             }
-            Self::Step(step) => match &step.action {
-                StepAction::Task { inputs, .. } => {
-                    inputs.values().flat_map(Template::references).collect()
-                }
-                StepAction::Capability { inputs, .. } => {
-                    inputs.values().flat_map(Template::references).collect()
-                }
-                StepAction::Block(block) => of_block(block),
-            },
+            Self::Step(step) => {
+                let inputs = step.action.input_templates().into_iter();
+                let conditions = step.action.as_block().into_iter().flat_map(of_block);
+                inputs.flat_map(Template::references).chain(conditions).collect()
+            }
             Self::Output => capability.output.iter().flat_map(Template::references).collect(),
         }
     }

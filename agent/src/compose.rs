@@ -14,7 +14,7 @@ mod link_inference;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::{CapabilityInterface, CapabilityName, Document, StepAction};
+use a2s::{CapabilityInterface, CapabilityName, Document};
 use a2s_api::CapabilityRef;
 use a2s_authoring::{ChainStep, write_chain};
 use a2s_intent::coreference::Coreferences;
@@ -110,11 +110,7 @@ impl<'r> ChainMember<'r> {
     /// Returns true when it changes something, according to its own steps and its name.
     fn changes(&self) -> bool {
         let mut changes = false;
-        self.document.capability().for_each_step(|step| {
-            if let StepAction::Task { task, .. } = &step.action {
-                changes |= !task.is_read_only();
-            }
-        });
+        self.document.capability().for_each_task(|_, step| changes |= !step.task.is_read_only());
         let verb = word_similarity::words_of_name(self.name().as_str())
             .into_iter()
             .next()

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use a2s::{
-    CapabilityName, Digest, Document, Parameter, Step, StepAction, StepPath, StepPathSegment,
+    CapabilityName, CapabilityStep, Digest, Document, Parameter, Step, StepPath, StepPathSegment,
+    TaskStep,
 };
 use a2s_api::{CapabilityRef, GuardianInfo, PlanResponse, StateScope};
 use serde_json::{Map, Value};
@@ -176,17 +177,15 @@ impl ExecutionPlan {
             places = unit.steps_below(step);
             found = Some(*step);
         }
-        found.is_some_and(|step| matches!(step.action, StepAction::Task { .. })).then_some(whole)
+        found.is_some_and(|step| step.action.as_task().is_some()).then_some(whole)
     }
 
     /// Returns the addresses of the tasks of the plan, one for each host.
     pub(crate) fn hosts(&self) -> BTreeMap<String, Url> {
         let mut hosts = BTreeMap::new();
         for unit in self.units() {
-            unit.document.capability().for_each_step(|step| {
-                if let StepAction::Task { task, .. } = &step.action {
-                    hosts.entry(host_of(task.url())).or_insert_with(|| task.url().clone());
-                }
+            unit.document.capability().for_each_task(|_, TaskStep { task, .. }| {
+                hosts.entry(host_of(task.url())).or_insert_with(|| task.url().clone());
             });
         }
         hosts
@@ -275,7 +274,7 @@ impl PlanUnit {
     /// or a `catch`, and those of the capability that it uses.
     fn steps_below<'u>(&'u self, step: &'u Step) -> Vec<(&'u Self, Vec<&'u Step>)> {
         let mut places = vec![(self, step.children())];
-        if let StepAction::Capability { capability, .. } = &step.action {
+        if let Some(CapabilityStep { capability, .. }) = step.action.as_capability() {
             places.extend(self.uses.get(capability).map(|unit| unit.top_steps()));
         }
         places

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use a2s::{CapabilityInterface, CapabilityName, Digest, Document, InputField, StepAction};
+use a2s::{CapabilityInterface, CapabilityName, Digest, Document, InputField, TaskStep};
 use a2s_api::CapabilityRef;
 use semver::Version;
 
@@ -32,11 +32,9 @@ impl CapabilityInfo {
     fn from_document(document: &Document) -> Self {
         let capability = document.capability();
         let (mut own_read_only, mut own_idempotent) = (true, true);
-        capability.for_each_step(|step| {
-            if let StepAction::Task { task, .. } = &step.action {
-                own_read_only &= task.is_read_only();
-                own_idempotent &= task.is_idempotent();
-            }
+        capability.for_each_task(|_, TaskStep { task, .. }| {
+            own_read_only &= task.is_read_only();
+            own_idempotent &= task.is_idempotent();
         });
         Self {
             name: capability.name.clone(),

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use a2s::{
-    Capability, CapabilityInterface, Document, InputField, OnError, Step, StepAction, StepBlock,
+    Capability, CapabilityInterface, CapabilityStep, Document, InputField, OnError, Step,
+    StepBlock, StepChoice, TaskStep,
 };
 use a2s_api::CapabilityVersions;
 use serde_json::{Value, json};
@@ -236,16 +237,17 @@ fn joined(names: &[impl std::fmt::Display]) -> String {
 }
 
 fn print_step(step: &Step, depth: usize, output: &mut CommandOutput) {
-    let what = match &step.action {
-        StepAction::Task { task, .. } => {
-            let tool = task.tool().map_or_else(String::new, |tool| format!(" tool {tool}"));
-            format!("{}{tool} at {}", task.format(), task.url())
-        }
-        StepAction::Capability { capability, .. } => format!("uses {capability}"),
-        StepAction::Block(StepBlock::Condition { condition, .. }) => {
-            format!("if {}", condition.source())
-        }
-        StepAction::Block(block) => block.kind().to_owned(),
+    let block = step.action.as_block();
+    let choice = block.and_then(StepBlock::choice);
+    let what = if let Some(TaskStep { task, .. }) = step.action.as_task() {
+        let tool = task.tool().map_or_else(String::new, |tool| format!(" tool {tool}"));
+        format!("{}{tool} at {}", task.format(), task.url())
+    } else if let Some(CapabilityStep { capability, .. }) = step.action.as_capability() {
+        format!("uses {capability}")
+    } else if let Some(StepChoice { condition, .. }) = choice {
+        format!("if {}", condition.source())
+    } else {
+        step.action.kind().as_str().to_owned()
     };
     let mut words = vec![what];
     if let Some(for_each) = &step.control.for_each {
@@ -259,18 +261,14 @@ fn print_step(step: &Step, depth: usize, output: &mut CommandOutput) {
     }
     let (indent, words) = ("  ".repeat(depth), words.join(", "));
     output.line(format_args!("{indent}{}  {DIM}{}{DIM:#}", step.id, sanitize(&words)));
-    match &step.action {
-        StepAction::Block(StepBlock::Condition { if_true, if_false, .. }) => {
-            if_true.iter().for_each(|step| print_step(step, depth + 1, output));
-            if !if_false.is_empty() {
-                output.line(format_args!("{indent}{DIM}else{DIM:#}"));
-                if_false.iter().for_each(|step| print_step(step, depth + 1, output));
-            }
+    if let Some(StepChoice { if_true, if_false, .. }) = choice {
+        if_true.iter().for_each(|step| print_step(step, depth + 1, output));
+        if !if_false.is_empty() {
+            output.line(format_args!("{indent}{DIM}else{DIM:#}"));
+            if_false.iter().for_each(|step| print_step(step, depth + 1, output));
         }
-        StepAction::Block(block) => {
-            block.children().into_iter().for_each(|step| print_step(step, depth + 1, output));
-        }
-        StepAction::Task { .. } | StepAction::Capability { .. } => {}
+    } else if let Some(block) = block {
+        block.children().into_iter().for_each(|step| print_step(step, depth + 1, output));
     }
     if let OnError::Catch { steps, .. } = &step.control.on_error {
         output.line(format_args!("{indent}{DIM}on failure{DIM:#}"));

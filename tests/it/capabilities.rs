@@ -71,7 +71,7 @@ fn every_document_fits_those_that_it_uses() {
 
 /// The parts of the language that a step shows.
 fn shown_by(step: &Step) -> Vec<String> {
-    let mut shown = vec![format!("step {}", step.action.kind())];
+    let mut shown = vec![format!("step {}", step.action.kind().as_str())];
     match &step.action {
         StepAction::Task { task, .. } => {
             shown.push(task.format().to_string());
@@ -86,7 +86,9 @@ fn shown_by(step: &Step) -> Vec<String> {
             }
         }
         StepAction::Block(StepBlock::Condition { if_true, .. }) => {
-            shown.extend(if_true.iter().map(|s| format!("condition, then {}", s.action.kind())));
+            shown.extend(
+                if_true.iter().map(|s| format!("condition, then {}", s.action.kind().as_str())),
+            );
         }
         StepAction::Block(StepBlock::Parallel { max_concurrency: Some(_), .. }) => {
             shown.push("parallel with max_concurrency".to_owned());
@@ -104,7 +106,7 @@ fn shown_by(step: &Step) -> Vec<String> {
     }
     let control = &step.control;
     if let Some(for_each) = &control.for_each {
-        shown.push(format!("for_each {}", step.action.kind()));
+        shown.push(format!("for_each {}", step.action.kind().as_str()));
         if for_each.max_concurrency > 1 {
             shown.push("for_each with max_concurrency".to_owned());
         }
@@ -120,7 +122,7 @@ fn shown_by(step: &Step) -> Vec<String> {
     }
     match &control.on_error {
         OnError::Stop => {}
-        OnError::Continue => shown.push(format!("on_error {}", step.action.kind())),
+        OnError::Continue => shown.push(format!("on_error {}", step.action.kind().as_str())),
         OnError::Catch { .. } => shown.push("catch".to_owned()),
     }
     shown
@@ -132,7 +134,7 @@ fn together_they_show_the_whole_language() {
     for (name, document) in &shipped() {
         let capability = document.capability();
         shown.insert(format!("a2s {}", capability.language));
-        shown.insert(format!("execution {}", capability.execution.kind()));
+        shown.insert(format!("execution {}", capability.execution.kind().as_str()));
         let source = std::fs::read_to_string(root().join(format!("capabilities/{name}.yaml")));
         if source.unwrap().matches("$ref: \"#/tasks/").count() >= 2 {
             shown.insert("shared task".to_owned());

@@ -1,9 +1,6 @@
 //! From the parts of an imported document to its text, which the compiler has accepted.
 
-use a2s::{
-    Diagnostic, Digest, Document, SchemaResolver, StepAction, compile_with_checksum, error_code,
-    tree,
-};
+use a2s::{Diagnostic, Digest, Document, SchemaResolver, compile_with_checksum, error_code, tree};
 use serde_json::{Map, Value, json};
 
 use super::schema::SchemaDetail;
@@ -151,7 +148,7 @@ fn with_example(
     let capability = document.capability();
     let children = capability.execution.children();
     let [step] = children.as_slice() else { return None };
-    if !matches!(step.action, StepAction::Task { .. }) {
+    if step.action.as_task().is_none() {
         return None;
     }
     let schema = document.interface().to_json_schema("", "").get("input")?.clone();

@@ -1,6 +1,6 @@
 //! Optional parameters without a default: where they are read, there may be no value.
 
-use crate::document::{Capability, Parameter, Step, StepAction};
+use crate::document::{Capability, Parameter, Step, TaskStep};
 use crate::error_code;
 use crate::field_reader::DiagnosticSink;
 use crate::task::InputLocation;
@@ -36,23 +36,19 @@ pub(super) fn check_absent(
     findings: &mut DiagnosticSink,
 ) {
     let mut uses = Vec::new();
-    match &step.action {
-        StepAction::Task { task, inputs, .. } => {
-            for (place, template) in inputs {
-                match template {
-                    Template::Reference(reference)
-                        if is_needed(task, place) && reference.is_plain() =>
-                    {
-                        uses.push(OptionalUse::Needed(reference, place));
-                    }
-                    other => gather(other, &mut uses),
+    if let Some(TaskStep { task, inputs, .. }) = step.action.as_task() {
+        for (place, template) in inputs {
+            match template {
+                Template::Reference(reference)
+                    if is_needed(task, place) && reference.is_plain() =>
+                {
+                    uses.push(OptionalUse::Needed(reference, place));
                 }
+                other => gather(other, &mut uses),
             }
         }
-        StepAction::Capability { inputs, .. } => {
-            inputs.values().for_each(|template| gather(template, &mut uses));
-        }
-        StepAction::Block(_) => {}
+    } else {
+        step.action.input_templates().into_iter().for_each(|template| gather(template, &mut uses));
     }
     for found in uses {
         let (OptionalUse::Needed(reference, _)

@@ -8,12 +8,12 @@ mod task;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::document::{OutputMapping, Step, StepAction, StepBlock, StepKind, ValueType};
 use indexmap::IndexMap;
 
 use super::header::parse_named;
 use crate::condition::Condition;
 use crate::diagnostic::{Diagnostic, SourcePosition};
-use crate::document::{OutputMapping, Step, StepAction, StepBlock, ValueType};
 use crate::error_code;
 use crate::field_reader::{DiagnosticSink, shorten_for_message};
 use crate::field_reader::{DocumentField, ObjectReader};
@@ -64,12 +64,13 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
             None => BTreeMap::new(),
         };
         let kind = fields.require("type", self.findings);
-        let block = match kind.as_ref().and_then(|kind| kind.string(self.findings)) {
-            Some("condition") => self.decode_condition(&mut fields, 0),
-            Some("parallel") => self.decode_parallel(&mut fields, 0),
-            Some("sequence") => StepBlock::Sequence(self.require_steps(&mut fields, 0)),
-            other => {
-                if let (Some(kind), Some(other)) = (&kind, other) {
+        let word = kind.as_ref().and_then(|kind| kind.string(self.findings));
+        let block = match word.and_then(StepKind::from_type) {
+            Some(StepKind::Condition) => self.decode_condition(&mut fields, 0),
+            Some(StepKind::Parallel) => self.decode_parallel(&mut fields, 0),
+            Some(StepKind::Sequence) => StepBlock::Sequence(self.require_steps(&mut fields, 0)),
+            Some(StepKind::Task | StepKind::Capability) | None => {
+                if let (Some(kind), Some(other)) = (&kind, word) {
                     let known = ["sequence", "parallel", "condition"];
                     self.findings.unknown_word(kind, "type of execution", other, &known);
                 }
@@ -224,50 +225,70 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         let id = fields.require("id", self.findings);
         let id = id.and_then(|field| self.decode_id(&field)).unwrap_or_else(StepId::substitute);
         let kind = fields.take("type");
-        let action = match kind.as_ref().map(|kind| kind.string(self.findings)) {
-            None => self.decode_task_step(&mut fields, item, depth),
-            Some(Some("capability")) => {
-                fields.rename("a capability step");
+        let word = kind.as_ref().map(|kind| kind.string(self.findings));
+        let (pointer, position) = (item.path.clone(), item.node.position);
+        let Some(kind) = word.map_or(Some(StepKind::Task), |word| StepKind::from_type(word?))
+        else {
+            if let (Some(kind), Some(Some(word))) = (&kind, word) {
+                self.wrong_step_type(kind, word);
+            }
+            // The remaining fields depend on the type.
+            let action = if fields.has("steps") {
+                StepAction::Block(self.decode_unknown_block(&mut fields, depth))
+            } else if fields.has("use") {
                 self.decode_capability_step(&mut fields)
-            }
-            Some(Some(block @ ("sequence" | "parallel" | "condition"))) => {
-                StepAction::Block(self.decode_block_step(block, &mut fields, depth))
-            }
-            Some(word) => {
-                if let (Some(kind), Some(word)) = (&kind, word) {
-                    self.wrong_step_type(kind, word);
-                }
-                // The remaining fields depend on the type.
-                let action = if fields.has("steps") {
-                    StepAction::Block(self.decode_unknown_block(&mut fields, depth))
-                } else if fields.has("use") {
-                    self.decode_capability_step(&mut fields)
-                } else {
-                    self.decode_task_step(&mut fields, item, depth)
-                };
-                let control = self.decode_control(&mut fields, depth);
-                let (pointer, position) = (item.path.clone(), item.node.position);
-                return Some(Step { id, action, control, pointer, position });
-            }
+            } else {
+                self.decode_task_step(&mut fields, item, depth)
+            };
+            let control = self.decode_control(&mut fields, depth);
+            return Some(Step { id, action, control, pointer, position });
         };
+        let action = self.decode_action(kind, &mut fields, item, depth);
         let mut control = self.decode_control(&mut fields, depth);
-        match &action {
-            StepAction::Task { .. } => control.retry = self.decode_retry(&mut fields),
-            StepAction::Capability { .. } | StepAction::Block(_) => {
-                fields.explain(
-                    "retry",
-                    "Write it on the tasks inside; only requests can be repeated.",
-                );
-            }
+        if kind == StepKind::Task {
+            control.retry = self.decode_retry(&mut fields);
+        } else {
+            fields.explain("retry", "Write it on the tasks inside; only requests can be repeated.");
         }
-        if !matches!(action, StepAction::Block(StepBlock::Parallel { .. })) {
+        if action.kind() != StepKind::Parallel {
             let hint =
                 "Only parallel steps have this field; for `for_each`, write it inside `for_each`.";
             fields.explain("max_concurrency", hint);
         }
         fields.finish(self.findings);
-        let (pointer, position) = (item.path.clone(), item.node.position);
         Some(Step { id, action, control, pointer, position })
+    }
+
+    fn decode_action(
+        &mut self,
+        kind: StepKind,
+        fields: &mut ObjectReader<'n>,
+        item: &DocumentField<'n>,
+        depth: usize,
+    ) -> StepAction {
+        match kind {
+            StepKind::Task => return self.decode_task_step(fields, item, depth),
+            StepKind::Capability => {
+                fields.rename("a capability step");
+                return self.decode_capability_step(fields);
+            }
+            StepKind::Sequence => fields.rename("a sequence step"),
+            StepKind::Parallel => fields.rename("a parallel step"),
+            StepKind::Condition => fields.rename("a condition step"),
+        }
+        for field in ["input_mapping", "input_template", "output_mapping"] {
+            fields.explain(
+                field,
+                "Write it on the steps inside; only those steps have inputs and outputs.",
+            );
+        }
+        StepAction::Block(match kind {
+            StepKind::Condition => self.decode_condition(fields, depth),
+            StepKind::Parallel => self.decode_parallel(fields, depth),
+            StepKind::Sequence | StepKind::Task | StepKind::Capability => {
+                StepBlock::Sequence(self.require_steps(fields, depth))
+            }
+        })
     }
 
     fn decode_id(&mut self, field: &DocumentField<'n>) -> Option<StepId> {
@@ -291,36 +312,8 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
                 "Remove `type`; `format` states the kind of the task.",
             );
         } else {
-            let known = ["capability", "sequence", "parallel", "condition"];
+            let known = StepKind::TYPES.map(StepKind::as_str);
             self.findings.unknown_word(kind, "type of step", word, &known);
-        }
-    }
-
-    fn decode_block_step(
-        &mut self,
-        kind: &str,
-        fields: &mut ObjectReader<'n>,
-        depth: usize,
-    ) -> StepBlock {
-        for field in ["input_mapping", "input_template", "output_mapping"] {
-            fields.explain(
-                field,
-                "Write it on the steps inside; only those steps have inputs and outputs.",
-            );
-        }
-        match kind {
-            "condition" => {
-                fields.rename("a condition step");
-                self.decode_condition(fields, depth)
-            }
-            "parallel" => {
-                fields.rename("a parallel step");
-                self.decode_parallel(fields, depth)
-            }
-            _ => {
-                fields.rename("a sequence step");
-                StepBlock::Sequence(self.require_steps(fields, depth))
-            }
         }
     }
 
@@ -391,21 +384,23 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         depth: usize,
     ) -> StepAction {
         let kind = match key {
-            "use" => "capability",
-            "condition" => "condition",
-            _ => "sequence",
+            "use" => StepKind::Capability,
+            "condition" => StepKind::Condition,
+            _ => StepKind::Sequence,
         };
         self.findings.error_with_hint(
             error_code::MISSING_FIELD,
             &item.path,
             item.node.position,
             format!("a step with `{key}` requires the field `type`"),
-            format!("Write `type: {kind}`."),
+            format!("Write `type: {}`.", kind.as_str()),
         );
         match kind {
-            "capability" => self.decode_capability_step(fields),
-            "condition" => StepAction::Block(self.decode_condition(fields, depth)),
-            _ => StepAction::Block(self.decode_unknown_block(fields, depth)),
+            StepKind::Capability => self.decode_capability_step(fields),
+            StepKind::Condition => StepAction::Block(self.decode_condition(fields, depth)),
+            StepKind::Sequence | StepKind::Parallel | StepKind::Task => {
+                StepAction::Block(self.decode_unknown_block(fields, depth))
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::document::{Capability, CapabilityStep, Dependency, OnError, ValueType};
 use semver::Version;
 
 use super::dependency_interface::{DependencyInput, DependencyInterface};
@@ -10,7 +11,6 @@ use super::{
 };
 use crate::checksum::Digest;
 use crate::diagnostic::{Diagnostic, did_you_mean};
-use crate::document::{Capability, Dependency, OnError, StepAction, ValueType};
 use crate::error_code::{self, ErrorCode};
 use crate::name::CapabilityName;
 use crate::template::Template;
@@ -187,7 +187,8 @@ impl CompatibilityCheck<'_> {
     ) {
         let capability = self.capability;
         capability.for_each_step(|step| {
-            let StepAction::Capability { capability: name, inputs, .. } = &step.action else {
+            let Some(CapabilityStep { capability: name, inputs, .. }) = step.action.as_capability()
+            else {
                 return;
             };
             if *name != dependency.capability {

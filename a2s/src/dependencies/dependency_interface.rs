@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::document::{Capability, Dependency, Parameter, StepAction};
+use crate::document::{Capability, CapabilityStep, Dependency, Parameter, TaskStep};
 use crate::interface::CapabilityInterface;
 use crate::name::{CapabilityName, Domain, Permission};
 use crate::task::TaskFormat;
@@ -44,16 +44,13 @@ impl DependencyInterface {
         let (mut read_only, mut formats) = (true, BTreeSet::new());
         capability.for_each_step(|step| {
             set.extend(step.action.outputs().iter().map(|output| output.variable().to_owned()));
-            match &step.action {
-                StepAction::Task { task, .. } => {
-                    read_only &= task.is_read_only();
-                    formats.insert(task.format());
-                }
-                StepAction::Capability { capability, inputs, .. } => {
-                    let covered = inputs.keys().cloned().collect::<BTreeSet<_>>();
-                    calls.push((capability.clone(), covered));
-                }
-                StepAction::Block(_) => {}
+            if let Some(TaskStep { task, .. }) = step.action.as_task() {
+                read_only &= task.is_read_only();
+                formats.insert(task.format());
+            }
+            if let Some(CapabilityStep { capability, inputs, .. }) = step.action.as_capability() {
+                let covered = inputs.keys().cloned().collect::<BTreeSet<_>>();
+                calls.push((capability.clone(), covered));
             }
         });
         for (_, covered) in &mut calls {

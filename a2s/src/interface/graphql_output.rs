@@ -1,9 +1,9 @@
 //! Outputs of GraphQL steps, as the schema of the service declares them.
 
+use crate::document::{OutputSource, TaskStep};
 use jsonpath_rust::parser::model::{Segment, Selector};
 use serde_json::Value;
 
-use crate::document::{OutputSource, StepAction};
 use crate::task::Task;
 use crate::types::TypeEnv;
 
@@ -11,7 +11,7 @@ use crate::types::TypeEnv;
 /// not have a `schema`, or the output is not a simple path in the data.
 pub(super) fn declared_output(names: &TypeEnv<'_>, variable: &str) -> Option<Value> {
     let (step, output) = names.only_output(variable)?;
-    let StepAction::Task { task, .. } = &step.action else { return None };
+    let TaskStep { task, .. } = step.action.as_task()?;
     let (Task::Graphql(task), OutputSource::Body(query)) = (&**task, &output.source) else {
         return None;
     };

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::document::{OnError, Step, StepBlock, TaskStep};
 use serde_json::{Value, json};
 
 use super::agreement::{intersect_schemas, put_definitions, take_definitions};
 use super::schema::{SchemaDirection, SchemaWriter};
 use super::sent::{content_schema, field_schema, form_schema, require_value, required_names};
-use crate::document::{OnError, Step, StepAction, StepBlock};
 use crate::task::InputLocation;
 use crate::task::{
     BodyFormat, GraphqlTask, ParameterLocation, RequestBody, SchemaResolver, Task,
@@ -49,14 +49,13 @@ impl<'u, 'n> VariableUses<'u, 'n> {
     }
 
     fn gather(&mut self, step: &'n Step) {
-        match &step.action {
-            StepAction::Task { task, inputs, .. } => {
-                for (place, template) in inputs {
-                    self.gather_input(task, place, template);
-                }
+        if let Some(TaskStep { task, inputs, .. }) = step.action.as_task() {
+            for (place, template) in inputs {
+                self.gather_input(task, place, template);
             }
-            StepAction::Capability { .. } => {}
-            StepAction::Block(block) => self.gather_block(block),
+        }
+        if let Some(block) = step.action.as_block() {
+            self.gather_block(block);
         }
         if let OnError::Catch { steps, .. } = &step.control.on_error {
             steps.iter().for_each(|step| self.gather(step));

@@ -13,7 +13,7 @@ use super::type_path::PathNotFound;
 use super::{LoopScope, TypeEnv};
 use crate::budget::AnalysisBudget;
 use crate::diagnostic::{Diagnostic, MAX_RELATED, SourcePosition, did_you_mean};
-use crate::document::{Capability, OnError, Step, StepAction, StepBlock};
+use crate::document::{Capability, CapabilityStep, OnError, Step, StepBlock, StepChoice, TaskStep};
 use crate::field_reader::{CompileMode, DiagnosticSink, SourceLocation, shorten_for_message};
 use crate::tree::{TreeNode, member_path};
 
@@ -62,7 +62,7 @@ struct TypeChecker<'n, 'f> {
 impl<'n> TypeChecker<'n, '_> {
     /// Checks a block with its fields at `path`.
     fn check_block(&mut self, block: &'n StepBlock, path: &str) {
-        if let StepBlock::Condition { condition, .. } = block {
+        if let Some(StepChoice { condition, .. }) = block.choice() {
             let path = member_path(path, "condition");
             let position = self.root.at(&path).map_or(self.root.position, |node| node.position);
             for reference in condition.references() {
@@ -83,19 +83,19 @@ impl<'n> TypeChecker<'n, '_> {
             let items = self.check_items(&for_each.items, node, &path);
             self.scope.enter_loop(step, for_each, items);
         }
-        match &step.action {
-            StepAction::Task { task, inputs, .. } => {
-                self.check_inputs(step, task, inputs, node);
-                self.check_outputs(step, node);
-            }
-            StepAction::Capability { inputs, .. } => {
-                for (name, template) in inputs {
-                    if let Some((path, node)) = input_node(step, node, None, name) {
-                        self.check_reads(template, node, &path);
-                    }
+        if let Some(TaskStep { task, inputs, .. }) = step.action.as_task() {
+            self.check_inputs(step, task, inputs, node);
+            self.check_outputs(step, node);
+        }
+        if let Some(CapabilityStep { inputs, .. }) = step.action.as_capability() {
+            for (name, template) in inputs {
+                if let Some((path, node)) = input_node(step, node, None, name) {
+                    self.check_reads(template, node, &path);
                 }
             }
-            StepAction::Block(block) => self.check_block(block, &step.pointer),
+        }
+        if let Some(block) = step.action.as_block() {
+            self.check_block(block, &step.pointer);
         }
         if let OnError::Catch { name, steps } = &step.control.on_error {
             self.scope.enter_catch(name);

@@ -3,15 +3,15 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 
+use crate::document::{
+    Capability, ForEach, OnError, OutputMapping, OutputSource, Parameter, Step, StepBlock,
+    TaskStep, ValueType,
+};
 use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::{InferredType, JsonTypes, MemberPresence, ObjectType, SchemaContext};
 use crate::budget::AnalysisBudget;
-use crate::document::{
-    Capability, ForEach, OnError, OutputMapping, OutputSource, Parameter, Step, StepAction,
-    StepBlock, ValueType,
-};
 use crate::task::{GraphqlTask, MediaType, OpenApiTask, Task};
 use crate::template::{Template, VariableReference};
 
@@ -94,7 +94,7 @@ impl<'n> TypeEnv<'n> {
     }
 
     fn gather_block(&mut self, block: &'n StepBlock, loops: &mut Vec<EnclosingLoop<'n>>) {
-        let is_sure = !matches!(block, StepBlock::Condition { .. });
+        let is_sure = block.choice().is_none();
         for step in block.children() {
             self.gather(step, is_sure, loops);
         }
@@ -124,7 +124,7 @@ impl<'n> TypeEnv<'n> {
             };
             self.bindings.entry(output.variable()).or_default().push(setter);
         }
-        if let StepAction::Block(block) = &step.action {
+        if let Some(block) = step.action.as_block() {
             self.gather_block(block, loops);
         }
         for caught in step.control.on_error.caught() {
@@ -231,7 +231,9 @@ impl<'n> TypeEnv<'n> {
 
     /// Returns the type of the body of a step's successful response.
     pub(super) fn answer(&self, step: &'n Step) -> InferredType<'n> {
-        let StepAction::Task { task, .. } = &step.action else { return InferredType::Unknown };
+        let Some(TaskStep { task, .. }) = step.action.as_task() else {
+            return InferredType::Unknown;
+        };
         if let Some(known) = self.answers.borrow().get(&*step.pointer) {
             return known.clone();
         }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use a2s::{ForEach, OutputMapping, Step, StepAction};
+use a2s::{ForEach, OutputMapping, Step};
 use a2s_api::EventKind;
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -37,7 +37,7 @@ impl<'r> Engine<'r> {
         }
         let frame = StepFrame {
             path,
-            kind: step.action.kind(),
+            kind: step.action.kind().as_str(),
             label: "for_each",
             counts: false,
             uses: used_capability(step, unit),
@@ -147,11 +147,7 @@ fn outputs_within(step: &Step) -> Vec<&OutputMapping> {
     let mut all: Vec<&OutputMapping> = Vec::new();
     let mut waiting = vec![step];
     while let Some(step) = waiting.pop() {
-        if let StepAction::Task { outputs, .. } | StepAction::Capability { outputs, .. } =
-            &step.action
-        {
-            all.extend(outputs);
-        }
+        all.extend(step.action.outputs());
         waiting.extend(step.children().into_iter().rev());
     }
     let names: BTreeSet<&[String]> = all.iter().map(|output| output.name.as_slice()).collect();

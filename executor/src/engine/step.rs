@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use a2s::{OnError, Step, StepAction};
+use a2s::{OnError, Step};
 use a2s_api::{CapabilityRef, ErrorHandlerKind, EventKind, RunError};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -46,7 +46,7 @@ impl<'r> Engine<'r> {
                     Box::pin(self.run_for_each(unit, &path, step, for_each, scope, halt)).await
                 }
                 None => {
-                    let counts = !matches!(step.action, StepAction::Block(_));
+                    let counts = step.action.as_block().is_none();
                     self.run_once(unit, &path, step, counts, scope, halt).await
                 }
             }
@@ -82,15 +82,11 @@ impl<'r> Engine<'r> {
     ) -> Result<(), StepError> {
         if let Some(outputs) = self.recorded_outputs(path)? {
             scope.restore(step.action.outputs(), outputs);
-            return match &step.action {
-                // Outputs of a block's steps are recorded with them.
-                StepAction::Block(block) => {
-                    Box::pin(self.run_child_block(unit, path, step, block, scope, halt)).await
-                }
-                StepAction::Task { .. } | StepAction::Capability { .. } => Ok(()),
-            };
+            let Some(block) = step.action.as_block() else { return Ok(()) };
+            // Outputs of a block's steps are recorded with them.
+            return Box::pin(self.run_child_block(unit, path, step, block, scope, halt)).await;
         }
-        let kind = step.action.kind();
+        let kind = step.action.kind().as_str();
         let frame =
             StepFrame { path, kind, label: kind, counts, uses: used_capability(step, unit) };
         let values =
@@ -278,8 +274,7 @@ impl<'r> Engine<'r> {
 
 /// Returns the capability that a step of `unit` uses, if it uses one.
 pub(super) fn used_capability<'r>(step: &Step, unit: &'r PlanUnit) -> Option<&'r CapabilityRef> {
-    let StepAction::Capability { capability, .. } = &step.action else { return None };
-    unit.uses.get(capability).map(|used| &used.pin)
+    unit.uses.get(step.action.as_capability()?.capability).map(|used| &used.pin)
 }
 
 /// Returns true when a document may continue after a failure.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use a2s::{RetryPolicy, Step, StepAction, Task};
+use a2s::{RetryPolicy, Step, Task, TaskStep};
 use a2s_api::{DecisionRecord, EventKind, RequestPurpose};
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -79,7 +79,7 @@ impl<'r> Engine<'r> {
         scope: &VariableScope<'r>,
         halt: &CancelToken,
     ) -> Result<StepResult, StepError> {
-        let StepAction::Task { task, inputs, outputs } = &step.action else {
+        let Some(TaskStep { task, inputs, outputs }) = step.action.as_task() else {
             let error =
                 Error::new(ErrorKind::Internal, "a step was run as a task, but is not a task");
             return Err(self.fail_step(path, error));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use a2s::{CapabilityExample, OutputMapping, Step, StepAction, StepPath, StepPathSegment, Task};
+use a2s::{CapabilityExample, OutputMapping, Step, StepPath, StepPathSegment, Task, TaskStep};
 use a2s_api::RunError;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -260,7 +260,7 @@ fn describe_violations(contract: &TaskContract, response: &RawResponse) -> Optio
 
 /// Generates a response that fits the operation and contains the outputs that the step requires.
 fn generate_outcome(contract: &TaskContract, step: &Step, path: &str) -> MockOutcome {
-    let StepAction::Task { outputs, .. } = &step.action else {
+    let Some(TaskStep { outputs, .. }) = step.action.as_task() else {
         return MockOutcome::InvalidScript(Error::new(
             ErrorKind::Internal,
             "a step was run as a task, but is not a task",

@@ -1,8 +1,7 @@
 //! The credentials that the steps of a plan want.
 
-use a2s::StepAction;
-use a2s_api::PlannedCredential;
-use a2s_api::Principal;
+use a2s::TaskStep;
+use a2s_api::{PlannedCredential, Principal};
 
 use super::ExecutionPlan;
 use crate::credential_requirements::{AvailableCredentials, CredentialRequirement, CredentialUser};
@@ -67,10 +66,9 @@ impl ExecutionPlan {
                 principal: principal.clone(),
                 capability: capability.name.clone(),
             };
-            capability.for_each_step(|step| {
-                if let StepAction::Task { task, .. } = &step.action
-                    && let Some(access) =
-                        CredentialRequirement::from_task(task, &capability.domains, user.clone())
+            capability.for_each_task(|step, TaskStep { task, .. }| {
+                if let Some(access) =
+                    CredentialRequirement::from_task(task, &capability.domains, user.clone())
                 {
                     let name = format!("{}.{}", capability.name, step.id.as_str());
                     accesses.push((name, access));

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use a2s::{ForEach, OnError, Step, StepAction, Template, VariableReference};
+use a2s::{CapabilityName, ForEach, OnError, Step, StepAction, Template, VariableReference};
+use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::{PlanInput, PlanUnit};
@@ -121,7 +122,9 @@ impl<'s> PlanAnalysis<'s> {
         }
         match &step.action {
             StepAction::Task { .. } => self.steps = self.steps.saturating_add(1),
-            StepAction::Capability { .. } => self.visit_capability(step)?,
+            StepAction::Capability { capability, inputs, .. } => {
+                self.visit_capability(step, capability, inputs)?;
+            }
             StepAction::Block(block) => {
                 block.children().into_iter().try_for_each(|child| self.visit_step(child))?;
             }
@@ -134,10 +137,12 @@ impl<'s> PlanAnalysis<'s> {
         Ok(())
     }
 
-    fn visit_capability(&mut self, step: &'s Step) -> Result<(), Error> {
-        let StepAction::Capability { capability: name, inputs, .. } = &step.action else {
-            return Ok(());
-        };
+    fn visit_capability(
+        &mut self,
+        step: &'s Step,
+        name: &'s CapabilityName,
+        inputs: &'s IndexMap<String, Template>,
+    ) -> Result<(), Error> {
         let user = &self.unit.pin.name;
         let refused = |why: String| {
             let place = format!("step `{}` of `{user}`", step.id.as_str());

@@ -53,7 +53,7 @@ impl PlanUnit {
             block @ (StepBlock::Parallel { .. } | StepBlock::Condition { .. }) => {
                 let kind = known.plan_block(block, path);
                 let step = PlannedStep {
-                    max_concurrency: max_concurrency_of(block),
+                    max_concurrency: block.max_concurrency(),
                     ..once_step(path, kind)
                 };
                 vec![step]
@@ -85,10 +85,7 @@ impl KnownValues<'_> {
             StepAction::Block(block) => self.plan_block(block, &path),
         };
         let control = &step.control;
-        let max_concurrency = match &step.action {
-            StepAction::Block(block) => max_concurrency_of(block),
-            StepAction::Task { .. } | StepAction::Capability { .. } => None,
-        };
+        let max_concurrency = step.action.as_block().and_then(StepBlock::max_concurrency);
         let milliseconds = |time: std::time::Duration| time.as_millis().try_into();
         PlannedStep {
             for_each: control.for_each.as_ref().map(|for_each| PlannedForEach {
@@ -233,12 +230,5 @@ fn once_step(path: &str, kind: PlannedStepKind) -> PlannedStep {
         on_error: None,
         catch: Vec::new(),
         preview: None,
-    }
-}
-
-fn max_concurrency_of(block: &StepBlock) -> Option<usize> {
-    match block {
-        StepBlock::Parallel { max_concurrency, .. } => *max_concurrency,
-        StepBlock::Sequence(_) | StepBlock::Condition { .. } => None,
     }
 }

@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use a2s::{Step, StepAction};
-use a2s_api::{Caller, Principal};
-use a2s_api::{EventKind, ResumeRequest, Run, RunStatus, StepResolution};
+use a2s::{Step, TaskStep, to_single_line};
+use a2s_api::{Caller, EventKind, Principal, ResumeRequest, Run, RunStatus, StepResolution};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -19,7 +18,6 @@ use crate::journal::store::RunRow;
 use crate::plan::{ExecutionPlan, PlanUnit};
 use crate::secrets::RunSecrets;
 use crate::telemetry::{DecisionSubject, RunTrace, StandaloneDecision};
-use a2s::to_single_line;
 
 impl RunService {
     /// Records the outcome of a request with an unknown effect, and lets the run continue. A run that was
@@ -103,7 +101,7 @@ impl RunService {
     ) -> Result<GateVerdict<Map<String, Value>>, Error> {
         let SetOutputs { by, run, row, start, plan, step: path } = set;
         let (unit, step) = find_step(plan, path)?;
-        let StepAction::Task { task, .. } = &step.action else {
+        let Some(TaskStep { task, .. }) = step.action.as_task() else {
             return Err(Error::new(
                 ErrorKind::Internal,
                 format!("`{path}` is not a step that sends a request"),

@@ -21,6 +21,7 @@
 
 mod standalone_span;
 
+use a2s::StepKind;
 use a2s_api::{
     CapabilityRef, DecisionRecord, DecisionSource, ErrorHandlerKind, EventKind, GuardianInfo,
     GuardianPhase, RequestPurpose, RunError, RunEvent, RunStarted, StepResolution,
@@ -334,17 +335,19 @@ impl<'e> TraceBuilder<'e> {
         let (parent, document) = (self.spans[around].id, self.steps.document_of(path));
         let tool = tool_id(&document.name, path);
         let calls = format!("{EXECUTE_TOOL} {tool}");
+        let kind = StepKind::from_name(kind);
         let name = match kind {
-            "task" => calls.as_str(),
-            "capability" => "a2s.capability",
-            "sequence" => "a2s.sequence",
-            "parallel" => "a2s.parallel",
-            "condition" => "a2s.condition",
-            _ => "a2s.step",
+            Some(StepKind::Task) => calls.as_str(),
+            Some(StepKind::Capability) => "a2s.capability",
+            Some(StepKind::Sequence) => "a2s.sequence",
+            Some(StepKind::Parallel) => "a2s.parallel",
+            Some(StepKind::Condition) => "a2s.condition",
+            // A kind of another version.
+            None => "a2s.step",
         };
         let mut span = Span::new(self.context.step(path), Some(parent), name, at);
         span.set_attribute("a2s.step", text(path));
-        if kind == "task" {
+        if kind == Some(StepKind::Task) {
             span.set_attribute("gen_ai.operation.name", text(EXECUTE_TOOL));
             span.set_attribute("gen_ai.tool.name", text(&tool));
             // A tool that calls services of others for the agent.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use a2s::{
     CapabilityName, Complexity, DependencyInterface, Document, Domain, InputField, JsonTypes,
-    StepAction,
+    TaskStep,
 };
 use semver::Version;
 
@@ -85,8 +85,7 @@ impl CapabilityFacts {
 fn find_service_uses(document: &Document) -> BTreeSet<ServiceUse> {
     let capability = document.capability();
     let mut services = BTreeSet::new();
-    capability.for_each_step(|step| {
-        let StepAction::Task { task, .. } = &step.action else { return };
+    capability.for_each_task(|_, TaskStep { task, .. }| {
         let host = capability.domains.iter().find(|domain| domain.covers(task.url()));
         services.extend(host.map(|host| {
             ServiceUse {

@@ -356,19 +356,14 @@ fn tree_lines(items: Vec<String>) -> Vec<String> {
 /// Lists the task steps of a plan, in order.
 fn list_steps(steps: &[PlannedStep], listed: &mut Vec<String>) {
     for step in steps {
-        match &step.kind {
-            PlannedStepKind::Task { .. } => {
-                let request = step.kind.request_line().unwrap_or_default();
-                listed.push(format!("{} {DIM}{}{DIM:#}", sanitize(&step.step), sanitize(&request)));
-            }
-            PlannedStepKind::Capability { steps, .. }
-            | PlannedStepKind::Sequence { steps }
-            | PlannedStepKind::Parallel { steps } => list_steps(steps, listed),
-            PlannedStepKind::Condition { condition, if_true, if_false } => {
-                listed.push(format!("if {}", sanitize(condition)));
-                list_steps(if_true, listed);
-                list_steps(if_false, listed);
-            }
+        if let Some(request) = step.kind.request_line() {
+            listed.push(format!("{} {DIM}{}{DIM:#}", sanitize(&step.step), sanitize(&request)));
+        }
+        if let PlannedStepKind::Condition { condition, .. } = &step.kind {
+            listed.push(format!("if {}", sanitize(condition)));
+        }
+        for below in step.kind.children() {
+            list_steps(below, listed);
         }
     }
 }

@@ -1,14 +1,13 @@
 //! Examples: checks of their answers and outputs without a run.
 
+use crate::document::{
+    CapabilityExample, ExampleResponse, OnError, OutputMapping, OutputSource, Step, StepPath,
+    TaskStep, find_task,
+};
 use serde_json::Value;
 
 use super::TypeChecker;
 use crate::diagnostic::{Diagnostic, SourcePosition};
-use crate::document::find_task;
-use crate::document::{
-    CapabilityExample, ExampleResponse, OnError, OutputMapping, OutputSource, Step, StepAction,
-    StepPath,
-};
 use crate::error_code;
 use crate::field_reader::shorten_for_message;
 use crate::secret::HIDDEN;
@@ -62,7 +61,7 @@ impl<'n> TypeChecker<'n, '_> {
 
     /// The reason why a success answer fails the example.
     fn find_mismatch(&self, step: &'n Step, answer: &'n ExampleResponse) -> Option<String> {
-        let StepAction::Task { task, outputs, .. } = &step.action else { return None };
+        let TaskStep { task, outputs, .. } = step.action.as_task()?;
         if let Task::OpenApi(task) = &**task {
             let Some(declared) = self.names.answer_with(task, answer.status) else {
                 return Some(format!("the operation declares no status {}", answer.status));

@@ -1,11 +1,11 @@
 //! Outputs: checks that each JSONPath may match the declared response, and that set values fit their
 //! declarations.
 
+use crate::document::{OutputMapping, OutputSource, Step, TaskStep};
 use jsonpath_rust::parser::model::{Segment, Selector};
 
 use super::{TypeChecker, names_there};
 use crate::diagnostic::{Diagnostic, SourcePosition};
-use crate::document::{OutputMapping, OutputSource, Step, StepAction};
 use crate::error_code;
 use crate::query::JsonPathQuery;
 use crate::task::Task;
@@ -44,7 +44,7 @@ impl<'n> TypeChecker<'n, '_> {
             Some(Segment::Selector(Selector::Name(name))) => Some(name.as_str()),
             _ => None,
         };
-        let StepAction::Task { task, .. } = &step.action else { return };
+        let Some(TaskStep { task, .. }) = step.action.as_task() else { return };
         let is_query = matches!(**task, Task::Graphql(_));
         let miss = missed.map(write_segment).unwrap_or_default();
         let miss = miss.trim_start_matches('.');

@@ -1,8 +1,8 @@
 //! Consent to actions: an action that is not known to be read-only runs only with a consent to exactly this
 //! action. Pure.
 
-use a2s::{Digest, Document, StepAction};
-use a2s_api::{AgentAction, AgentDelegation, PlanResponse, PlannedStep, PlannedStepKind};
+use a2s::{Digest, Document};
+use a2s_api::{AgentAction, AgentDelegation, PlanResponse, PlannedStep};
 use serde_json::{Map, Value, json};
 
 use super::candidate_search::CandidateCapability;
@@ -57,26 +57,16 @@ fn sorted_value(value: &Value) -> Value {
 /// Returns true when none of the document's own tasks changes anything.
 pub(super) fn has_read_only_tasks(document: &Document) -> bool {
     let mut read_only = true;
-    document.capability().for_each_step(|step| {
-        if let StepAction::Task { task, .. } = &step.action {
-            read_only &= task.is_read_only();
-        }
-    });
+    document.capability().for_each_task(|_, step| read_only &= step.task.is_read_only());
     read_only
 }
 
 /// Adds the request of each task to `requests`, in the order of the plan.
 pub fn collect_requests(steps: &[PlannedStep], requests: &mut Vec<String>) {
     for step in steps {
-        match &step.kind {
-            PlannedStepKind::Task { .. } => requests.extend(step.kind.request_line()),
-            PlannedStepKind::Capability { steps, .. }
-            | PlannedStepKind::Sequence { steps }
-            | PlannedStepKind::Parallel { steps } => collect_requests(steps, requests),
-            PlannedStepKind::Condition { if_true, if_false, .. } => {
-                collect_requests(if_true, requests);
-                collect_requests(if_false, requests);
-            }
+        requests.extend(step.kind.request_line());
+        for below in step.kind.children() {
+            collect_requests(below, requests);
         }
         collect_requests(&step.catch, requests);
     }
