@@ -37,15 +37,9 @@ pub(crate) struct CliError {
     pub(crate) diagnostics: Vec<a2s::Diagnostic>,
 }
 
-macro_rules! codes {
-    ($($name:ident = $id:literal, $title:literal, $remedy:literal;)*) => {
-        $(pub(crate) const $name: ErrorCode = ErrorCode { id: $id, title: $title, remedy: $remedy };)*
-        /// Every code of the command, in order.
-        pub(crate) const CODES: &[ErrorCode] = &[$($name),*];
-    };
-}
-
-codes! {
+a2s::error_table! {
+    /// Every code of the command, in order.
+    pub(crate) const CODES;
     FILE = "A2S500", "file cannot be read or written", "Check the path and its permissions.";
     NOT_REACHABLE = "A2S501", "service not reachable", "Start the service with `a2s up`, or set A2S_URL to its address.";
     BAD_ANSWER = "A2S502", "response not understood", "Check that A2S_URL is the address of an A2S service with a compatible version.";

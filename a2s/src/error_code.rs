@@ -11,15 +11,111 @@ pub struct ErrorCode {
     pub remedy: &'static str,
 }
 
-macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $id:literal, $title:literal, $remedy:literal;)*) => {
-        $(#[doc = $title] pub const $name: ErrorCode = ErrorCode { id: $id, title: $title, remedy: $remedy };)*
-        /// Every code of this crate, in order.
-        pub const CODES: &[ErrorCode] = &[$($name),*];
+/// Declares the one table of errors of a crate. A new error is one row.
+///
+/// A table of codes declares a constant for each row:
+///
+/// ```
+/// a2s::error_table! {
+///     /// Every code of this example, in order.
+///     pub const CODES;
+///     NOT_FOUND = "A2S998", "not found", "Correct the name.";
+///     TOO_LARGE = "A2S999", "too large", "Send less.";
+/// }
+/// assert_eq!(CODES[1], TOO_LARGE);
+/// ```
+///
+/// A table of kinds declares an enum, whose variants have a code and an HTTP status:
+///
+/// ```
+/// # mod example {
+/// a2s::error_table! {
+///     /// Every code of this example, in order.
+///     pub const CODES;
+///     /// The kinds of errors.
+///     pub enum ErrorKind;
+///     NotFound = "A2S998", 404, "not found", "Correct the name.";
+///     Broken = "A2S999", 500, "broken", "Report it.";
+/// }
+/// # }
+/// # use example::ErrorKind;
+/// assert_eq!(ErrorKind::NotFound.status(), 404);
+/// assert_eq!(ErrorKind::Broken.code().id, "A2S999");
+/// ```
+///
+/// After the enum, `column NAME: TYPE;` adds a private method with the value of a further column, and the
+/// list `ALL`.
+#[macro_export]
+macro_rules! error_table {
+    (
+        $(#[$doc:meta])* $vis:vis const $codes:ident;
+        $($name:ident = $id:literal, $title:literal, $remedy:literal;)*
+    ) => {
+        $(
+            #[doc = $title]
+            $vis const $name: $crate::ErrorCode =
+                $crate::ErrorCode { id: $id, title: $title, remedy: $remedy };
+        )*
+        $(#[$doc])*
+        $vis const $codes: &[$crate::ErrorCode] = &[$($name),*];
+    };
+    (
+        $(#[$doc:meta])* $vis:vis const $codes:ident;
+        $(#[$kind_doc:meta])* $kind_vis:vis enum $kind:ident;
+        $($name:ident = $id:literal, $status:literal, $title:literal, $remedy:literal;)*
+    ) => {
+        $(#[$doc])*
+        $vis const $codes: &[$crate::ErrorCode] =
+            &[$($crate::ErrorCode { id: $id, title: $title, remedy: $remedy }),*];
+
+        $(#[$kind_doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        $kind_vis enum $kind {
+            $(#[doc = concat!($id, ": ", $title, ".")] $name,)*
+        }
+
+        impl $kind {
+            /// Returns the code, with its title and remedy.
+            #[must_use]
+            $kind_vis fn code(self) -> &'static $crate::ErrorCode {
+                // Kinds and codes come from one table, in one order.
+                &$codes[self as usize]
+            }
+
+            /// Returns the HTTP status for an error that is the response to a request.
+            #[must_use]
+            $kind_vis fn status(self) -> u16 {
+                match self { $(Self::$name => $status,)* }
+            }
+        }
+    };
+    (
+        $(#[$doc:meta])* $vis:vis const $codes:ident;
+        $(#[$kind_doc:meta])* $kind_vis:vis enum $kind:ident;
+        $(#[$column_doc:meta])* column $column:ident: $type:ty;
+        $($name:ident = $id:literal, $status:literal, $value:expr, $title:literal, $remedy:literal;)*
+    ) => {
+        $crate::error_table! {
+            $(#[$doc])* $vis const $codes;
+            $(#[$kind_doc])* $kind_vis enum $kind;
+            $($name = $id, $status, $title, $remedy;)*
+        }
+
+        impl $kind {
+            /// All kinds, in the order of their codes.
+            $kind_vis const ALL: &[Self] = &[$(Self::$name),*];
+
+            $(#[$column_doc])*
+            fn $column(self) -> $type {
+                match self { $(Self::$name => $value,)* }
+            }
+        }
     };
 }
 
-codes! {
+error_table! {
+    /// Every code of this crate, in order.
+    pub const CODES;
     // Reading: bytes to tree.
     TOO_LARGE = "A2S001", "document too large", "Keep the document under 1 MiB; move parts of it into separate capabilities.";
     NOT_UTF8 = "A2S002", "not UTF-8", "Save the document as UTF-8 without other encodings.";

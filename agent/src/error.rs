@@ -1,46 +1,20 @@
 //! Errors of requests to an agent: one table of kinds with code and HTTP status.
 
-use a2s::ErrorCode;
 use a2s_api::AuthError;
 use a2s_api::Problem;
 
 use crate::client::Error as ClientError;
 
-macro_rules! table {
-    ($($kind:ident = $id:literal, $status:literal, $title:literal, $remedy:literal;)*) => {
-        /// The kinds of errors.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Kind {
-            $(#[doc = concat!($id, ": ", $title, ".")] $kind,)*
-        }
-
-        /// All codes of this crate, in order: A2S600 to A2S699.
-        pub const CODES: &[ErrorCode] = &[$(ErrorCode { id: $id, title: $title, remedy: $remedy }),*];
-
-        impl Kind {
-            const ALL: &[Self] = &[$(Self::$kind),*];
-
-            pub(crate) fn status(self) -> u16 {
-                match self { $(Self::$kind => $status,)* }
-            }
-        }
-    };
-}
-
-table! {
+a2s::error_table! {
+    /// All codes of this crate, in order: A2S600 to A2S699.
+    pub const CODES;
+    /// The kinds of errors.
+    pub(crate) enum ErrorKind;
     BadRequest = "A2S600", 400, "invalid request to the agent", "Send the JSON that `/openapi.json` describes.";
     Unauthorized = "A2S601", 401, "token missing or wrong", "Send `Authorization: Bearer TOKEN`; the token is in the data folder, or set `A2S_TOKEN`.";
     Unreachable = "A2S602", 502, "registry or executor not reachable", "Start the service, or correct its address; the agent needs a registry and an executor.";
     Busy = "A2S603", 503, "too many turns at once", "Try again when other turns have ended.";
     Forbidden = "A2S604", 403, "token without the required scope", "Use a token with the scope that the message names: `a2s tokens create NAME --scope SCOPE`.";
-}
-
-impl Kind {
-    pub(crate) fn code(self) -> ErrorCode {
-        // The table is in the order of the enum.
-        let at = Self::ALL.iter().position(|kind| *kind == self).unwrap_or_default();
-        CODES[at]
-    }
 }
 
 /// The reason why there is no response.
@@ -61,15 +35,17 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> ErrorKind {
         match self {
-            Self::BadRequest(_) => Kind::BadRequest,
-            Self::Auth(AuthError::MissingToken | AuthError::UnknownToken) => Kind::Unauthorized,
-            Self::Auth(AuthError::MissingScope { .. }) => Kind::Forbidden,
-            Self::Auth(AuthError::InvalidEndUser(_)) => Kind::BadRequest,
-            Self::Auth(AuthError::Unavailable(_)) => Kind::Unreachable,
-            Self::Service(_) => Kind::Unreachable,
-            Self::Busy(_) => Kind::Busy,
+            Self::BadRequest(_) => ErrorKind::BadRequest,
+            Self::Auth(AuthError::MissingToken | AuthError::UnknownToken) => {
+                ErrorKind::Unauthorized
+            }
+            Self::Auth(AuthError::MissingScope { .. }) => ErrorKind::Forbidden,
+            Self::Auth(AuthError::InvalidEndUser(_)) => ErrorKind::BadRequest,
+            Self::Auth(AuthError::Unavailable(_)) => ErrorKind::Unreachable,
+            Self::Service(_) => ErrorKind::Unreachable,
+            Self::Busy(_) => ErrorKind::Busy,
         }
     }
 
@@ -77,6 +53,6 @@ impl Error {
     #[must_use]
     pub fn to_problem(&self) -> Problem {
         let kind = self.kind();
-        Problem::new(kind.status(), &kind.code(), self.to_string())
+        Problem::new(kind.status(), kind.code(), self.to_string())
     }
 }

@@ -14,69 +14,65 @@ use crate::{embed, store, vectors};
 /// The maximum number of owners that an error names.
 const MAX_LISTED: usize = 5;
 
-macro_rules! codes {
-    ($($name:ident = $id:literal, $title:literal, $remedy:literal;)*) => {
-        $(#[doc = $title] pub(crate) const $name: ErrorCode = ErrorCode { id: $id, title: $title, remedy: $remedy };)*
-        /// Every code of this crate, in order: A2S200 to A2S299.
-        pub const CODES: &[ErrorCode] = &[$($name),*];
-    };
-}
-
-codes! {
+a2s::error_table! {
+    /// Every code of this crate, in order: A2S200 to A2S299.
+    pub const CODES;
+    /// The kinds of errors.
+    pub(crate) enum ErrorKind;
     // The request itself.
-    UNKNOWN_ROUTE = "A2S200", "unknown path", "See `/openapi.json` for the paths of this service.";
-    METHOD_NOT_ALLOWED = "A2S201", "method not allowed here", "Use one of the methods in the header `Allow`.";
-    UNSUPPORTED_MEDIA = "A2S202", "unsupported media type", "Send documents as `application/yaml` or `application/json`, everything else as `application/json`.";
-    NOT_ACCEPTABLE = "A2S203", "representation not available", "Send `Accept: application/yaml` or `Accept: application/json`.";
-    BODY_TOO_LARGE = "A2S204", "body too large", "Keep documents under 1 MiB, and other requests under 64 KiB.";
-    MALFORMED_BODY = "A2S205", "malformed body", "Send one JSON object with the members that `/openapi.json` describes.";
-    MALFORMED_PARAMETER = "A2S206", "malformed path or query parameter", "Correct the parameter that the message names.";
-    UNAUTHORISED = "A2S207", "token missing or wrong", "Send `Authorization: Bearer <token>` with the owner's token, or with a token from `a2s tokens create`.";
-    TIMED_OUT = "A2S208", "request took too long", "Try again; send the body faster, or request less data.";
-    SCOPE_LACKING = "A2S209", "token without the required scope", "Use a token with the scope that the message names: `a2s tokens create NAME --scope SCOPE`.";
+    UnknownRoute = "A2S200", 404, "unknown path", "See `/openapi.json` for the paths of this service.";
+    MethodNotAllowed = "A2S201", 405, "method not allowed here", "Use one of the methods in the header `Allow`.";
+    UnsupportedMedia = "A2S202", 415, "unsupported media type", "Send documents as `application/yaml` or `application/json`, everything else as `application/json`.";
+    NotAcceptable = "A2S203", 406, "representation not available", "Send `Accept: application/yaml` or `Accept: application/json`.";
+    BodyTooLarge = "A2S204", 413, "body too large", "Keep documents under 1 MiB, and other requests under 64 KiB.";
+    MalformedBody = "A2S205", 400, "malformed body", "Send one JSON object with the members that `/openapi.json` describes.";
+    MalformedParameter = "A2S206", 400, "malformed path or query parameter", "Correct the parameter that the message names.";
+    Unauthorised = "A2S207", 401, "token missing or wrong", "Send `Authorization: Bearer <token>` with the owner's token, or with a token from `a2s tokens create`.";
+    TimedOut = "A2S208", 503, "request took too long", "Try again; send the body faster, or request less data.";
+    ScopeLacking = "A2S209", 403, "token without the required scope", "Use a token with the scope that the message names: `a2s tokens create NAME --scope SCOPE`.";
     // Publishing.
-    DOCUMENT_REFUSED = "A2S210", "document rejected", "Fix every error in `diagnostics`, then publish again.";
-    VERSION_TAKEN = "A2S211", "version already published with other content", "Give the changed document a new version; a published one never changes.";
-    NAME_TAKEN = "A2S212", "id already taken by another capability", "Choose a name whose kebab-case form is not in use.";
-    TOO_MANY_BELOW = "A2S213", "too many dependencies in one document", "Use fewer dependencies, or dependencies that have fewer dependencies themselves.";
-    NOT_OWNER = "A2S214", "name owned by others", "Ask one of its owners to add you with `a2s owners NAME --add SUBJECT`, or choose another name.";
-    BAD_DEPRECATION = "A2S215", "invalid deprecation", "Correct the member that the message names.";
-    NOT_MIRRORED = "A2S216", "name or version not copied by this mirror", "The mirror leaves this name as it is. `docs/registry.md` describes how to hand a name over to a mirror.";
-    MIRROR_PRIVILEGED = "A2S217", "token with too many scopes for a mirror", "Create a token for the mirror with `a2s tokens create mirror --scope publish`, and set it as A2S_TOKEN.";
-    LOOKALIKE_NAME = "A2S218", "name that looks like a published one", "Choose a more different name, or ask an owner of the published name to publish this one.";
+    DocumentRefused = "A2S210", 422, "document rejected", "Fix every error in `diagnostics`, then publish again.";
+    VersionTaken = "A2S211", 409, "version already published with other content", "Give the changed document a new version; a published one never changes.";
+    NameTaken = "A2S212", 409, "id already taken by another capability", "Choose a name whose kebab-case form is not in use.";
+    TooManyBelow = "A2S213", 422, "too many dependencies in one document", "Use fewer dependencies, or dependencies that have fewer dependencies themselves.";
+    NotOwner = "A2S214", 403, "name owned by others", "Ask one of its owners to add you with `a2s owners NAME --add SUBJECT`, or choose another name.";
+    BadDeprecation = "A2S215", 422, "invalid deprecation", "Correct the member that the message names.";
+    NotMirrored = "A2S216", 403, "name or version not copied by this mirror", "The mirror leaves this name as it is. `docs/registry.md` describes how to hand a name over to a mirror.";
+    MirrorPrivileged = "A2S217", 403, "token with too many scopes for a mirror", "Create a token for the mirror with `a2s tokens create mirror --scope publish`, and set it as A2S_TOKEN.";
+    LookalikeName = "A2S218", 409, "name that looks like a published one", "Choose a more different name, or ask an owner of the published name to publish this one.";
     // Reading.
-    CAPABILITY_MISSING = "A2S220", "unknown capability", "Check the name; names are case-sensitive PascalCase.";
-    VERSION_MISSING = "A2S221", "unknown version", "Request a version or range that matches a version in `/v1/capabilities/{name}`.";
-    DOCUMENT_DAMAGED = "A2S222", "stored document no longer matches its checksum", "Restore the registry's database from a backup; the document was changed outside the registry.";
-    SERVICE_MISSING = "A2S223", "unknown service", "Request a host that `/v1/services` lists.";
+    CapabilityMissing = "A2S220", 404, "unknown capability", "Check the name; names are case-sensitive PascalCase.";
+    VersionMissing = "A2S221", 404, "unknown version", "Request a version or range that matches a version in `/v1/capabilities/{name}`.";
+    DocumentDamaged = "A2S222", 500, "stored document no longer matches its checksum", "Restore the registry's database from a backup; the document was changed outside the registry.";
+    ServiceMissing = "A2S223", 404, "unknown service", "Request a host that `/v1/services` lists.";
     // Searching.
-    BAD_SEARCH = "A2S230", "invalid search", "Correct the member that the message names.";
-    UNKNOWN_STRATEGY = "A2S231", "unknown strategy", "Use a preset that the message lists, or give weights.";
-    INDEX_NOT_READY = "A2S232", "search index not ready", "Try again shortly; the registry is building the index from the stored documents.";
-    BAD_CURSOR = "A2S233", "cursor that cannot be used", "Start again without `cursor`, or send the cursor with the same intent, strategy and filters as the request that returned it.";
-    BAD_TRIM = "A2S234", "audit log that cannot be trimmed", "Give a time in the past.";
+    BadSearch = "A2S230", 422, "invalid search", "Correct the member that the message names.";
+    UnknownStrategy = "A2S231", 422, "unknown strategy", "Use a preset that the message lists, or give weights.";
+    IndexNotReady = "A2S232", 503, "search index not ready", "Try again shortly; the registry is building the index from the stored documents.";
+    BadCursor = "A2S233", 422, "cursor that cannot be used", "Start again without `cursor`, or send the cursor with the same intent, strategy and filters as the request that returned it.";
+    BadTrim = "A2S234", 422, "audit log that cannot be trimmed", "Give a time in the past.";
     // Outcomes.
-    BAD_OUTCOME = "A2S240", "outcome that cannot be recorded", "Correct the member that the message names.";
-    OUTCOME_DIGEST = "A2S241", "outcome for another checksum", "Report the checksum of the version that ran.";
+    BadOutcome = "A2S240", 422, "outcome that cannot be recorded", "Correct the member that the message names.";
+    OutcomeDigest = "A2S241", 409, "outcome for another checksum", "Report the checksum of the version that ran.";
     // Engines.
-    INTERNAL = "A2S250", "internal error", "See the registry's log for the cause.";
-    STORE_UNAVAILABLE = "A2S251", "database not available", "Try again; if the error remains, see the registry's log.";
-    INDEX_UNAVAILABLE = "A2S252", "search index not available", "Try again; if the error remains, see the registry's log.";
-    EMBEDDER_UNAVAILABLE = "A2S253", "embedder does not respond", "Check that the embeddings endpoint is up and accepts the model and the key; the registry's log contains its response. Searches continue to work.";
-    TOO_MANY_FOLLOWERS = "A2S254", "too many streams of changes", "Close a stream, request the changes in pages, or try again later. Callers with a token have their own limit.";
+    Internal = "A2S250", 500, "internal error", "See the registry's log for the cause.";
+    StoreUnavailable = "A2S251", 503, "database not available", "Try again; if the error remains, see the registry's log.";
+    IndexUnavailable = "A2S252", 503, "search index not available", "Try again; if the error remains, see the registry's log.";
+    EmbedderUnavailable = "A2S253", 503, "embedder does not respond", "Check that the embeddings endpoint is up and accepts the model and the key; the registry's log contains its response. Searches continue to work.";
+    TooManyFollowers = "A2S254", 429, "too many streams of changes", "Close a stream, request the changes in pages, or try again later. Callers with a token have their own limit.";
     // Start.
-    DATABASE_UNUSABLE = "A2S260", "database cannot be opened", "Check the address, the password and the permissions, and check that it is the database of a registry; `docs/operations.md` lists the requirements for PostgreSQL.";
-    DATABASE_NEWER = "A2S261", "database from a newer version", "Use the newer version of the program, or restore an older database.";
-    INDEX_IN_USE = "A2S262", "index folder in use by another process", "Stop the other process, or use another data folder.";
-    INDEX_UNUSABLE = "A2S263", "index folder cannot be used", "Check that the path is a folder that the registry can write to.";
-    EMBEDDER_UNUSABLE = "A2S264", "embedder cannot be used", "Use `builtin`, the address of an OpenAI-compatible API with `--embedding-model`, or the folder of an uncased BERT sentence transformer.";
-    INDEX_SERVER_UNUSABLE = "A2S265", "search index server cannot be used", "Check the address, key and version of the Qdrant server; `docs/operations.md` lists the requirements. Use the port of its gRPC API, usually 6334.";
-    DATABASE_MISSING = "A2S266", "database missing", "Restore the database from a backup. To continue without those documents, remove the lock file or the index folder that the message names.";
+    DatabaseUnusable = "A2S260", 500, "database cannot be opened", "Check the address, the password and the permissions, and check that it is the database of a registry; `docs/operations.md` lists the requirements for PostgreSQL.";
+    DatabaseNewer = "A2S261", 500, "database from a newer version", "Use the newer version of the program, or restore an older database.";
+    IndexInUse = "A2S262", 500, "index folder in use by another process", "Stop the other process, or use another data folder.";
+    IndexUnusable = "A2S263", 500, "index folder cannot be used", "Check that the path is a folder that the registry can write to.";
+    EmbedderUnusable = "A2S264", 500, "embedder cannot be used", "Use `builtin`, the address of an OpenAI-compatible API with `--embedding-model`, or the folder of an uncased BERT sentence transformer.";
+    IndexServerUnusable = "A2S265", 503, "search index server cannot be used", "Check the address, key and version of the Qdrant server; `docs/operations.md` lists the requirements. Use the port of its gRPC API, usually 6334.";
+    DatabaseMissing = "A2S266", 500, "database missing", "Restore the database from a backup. To continue without those documents, remove the lock file or the index folder that the message names.";
     // Tokens and owners.
-    BAD_TOKEN = "A2S270", "invalid token", "Correct the member that the message names.";
-    TOKEN_TAKEN = "A2S271", "token name already taken", "Choose another name, or revoke that token first: `a2s tokens revoke NAME`.";
-    TOKEN_MISSING = "A2S272", "unknown token", "Use a name that `a2s tokens list` shows.";
-    LAST_OWNER = "A2S273", "last owner of a name", "Add another owner first, or hand the name over with `--transfer`.";
+    BadToken = "A2S270", 422, "invalid token", "Correct the member that the message names.";
+    TokenTaken = "A2S271", 409, "token name already taken", "Choose another name, or revoke that token first: `a2s tokens revoke NAME`.";
+    TokenMissing = "A2S272", 404, "unknown token", "Use a name that `a2s tokens list` shows.";
+    LastOwner = "A2S273", 409, "last owner of a name", "Add another owner first, or hand the name over with `--transfer`.";
 }
 
 /// A version whose digest differs from the one in a request.
@@ -284,92 +280,94 @@ impl Error {
     /// Returns the stable code.
     #[must_use]
     pub fn code(&self) -> &'static ErrorCode {
-        self.code_and_status().0
+        self.kind().code()
     }
 
     /// Returns the HTTP status.
     #[must_use]
     pub fn status(&self) -> u16 {
-        self.code_and_status().1
+        match self {
+            // Others hold all streams: the caller cannot close one.
+            Self::TooManyFollowers(StreamRejection::Total(_)) => 503,
+            _ => self.kind().status(),
+        }
     }
 
     /// The response for the caller (RFC 9457).
     #[must_use]
     pub fn to_problem(&self) -> Problem {
-        let (code, status) = self.code_and_status();
-        let mut problem = Problem::new(status, code, self.to_string());
+        let mut problem = Problem::new(self.status(), self.code(), self.to_string());
         if let Self::DocumentRejected(diagnostics) = self {
             problem.diagnostics.clone_from(diagnostics);
         }
         problem
     }
 
-    /// Returns the code and the status of each variant.
-    fn code_and_status(&self) -> (&'static ErrorCode, u16) {
+    /// Returns the row of the table for each variant.
+    fn kind(&self) -> ErrorKind {
         match self {
-            Self::UnknownRoute => (&UNKNOWN_ROUTE, 404),
-            Self::MethodNotAllowed => (&METHOD_NOT_ALLOWED, 405),
-            Self::UnsupportedMedia(_) => (&UNSUPPORTED_MEDIA, 415),
-            Self::NotAcceptable(_) => (&NOT_ACCEPTABLE, 406),
-            Self::BodyTooLarge { .. } => (&BODY_TOO_LARGE, 413),
-            Self::MalformedBody(_) => (&MALFORMED_BODY, 400),
-            Self::MalformedParameter(_) => (&MALFORMED_PARAMETER, 400),
+            Self::UnknownRoute => ErrorKind::UnknownRoute,
+            Self::MethodNotAllowed => ErrorKind::MethodNotAllowed,
+            Self::UnsupportedMedia(_) => ErrorKind::UnsupportedMedia,
+            Self::NotAcceptable(_) => ErrorKind::NotAcceptable,
+            Self::BodyTooLarge { .. } => ErrorKind::BodyTooLarge,
+            Self::MalformedBody(_) => ErrorKind::MalformedBody,
+            Self::MalformedParameter(_) => ErrorKind::MalformedParameter,
             Self::Unauthorized(refusal) => match refusal {
-                AuthError::MissingToken | AuthError::UnknownToken => (&UNAUTHORISED, 401),
-                AuthError::MissingScope { .. } => (&SCOPE_LACKING, 403),
-                AuthError::InvalidEndUser(_) => (&MALFORMED_PARAMETER, 400),
-                AuthError::Unavailable(_) => (&STORE_UNAVAILABLE, 503),
+                AuthError::MissingToken | AuthError::UnknownToken => ErrorKind::Unauthorised,
+                AuthError::MissingScope { .. } => ErrorKind::ScopeLacking,
+                AuthError::InvalidEndUser(_) => ErrorKind::MalformedParameter,
+                AuthError::Unavailable(_) => ErrorKind::StoreUnavailable,
             },
-            Self::TimedOut(_) => (&TIMED_OUT, 503),
-            Self::DocumentRejected(_) => (&DOCUMENT_REFUSED, 422),
-            Self::VersionTaken(_) => (&VERSION_TAKEN, 409),
-            Self::NameTaken { .. } => (&NAME_TAKEN, 409),
-            Self::LookalikeName { .. } => (&LOOKALIKE_NAME, 409),
-            Self::NotOwner { .. } => (&NOT_OWNER, 403),
-            Self::NotMirrored { .. } => (&NOT_MIRRORED, 403),
-            Self::MirrorPrivileged(_) => (&MIRROR_PRIVILEGED, 403),
-            Self::NotExact(_) => (&MALFORMED_PARAMETER, 400),
-            Self::BadDeprecation(_) => (&BAD_DEPRECATION, 422),
-            Self::TooManyDependencies { .. } => (&TOO_MANY_BELOW, 422),
-            Self::CapabilityMissing(_) => (&CAPABILITY_MISSING, 404),
-            Self::VersionMissing { .. } => (&VERSION_MISSING, 404),
-            Self::ServiceMissing(_) => (&SERVICE_MISSING, 404),
-            Self::DocumentDamaged { .. } => (&DOCUMENT_DAMAGED, 500),
-            Self::BadSearch(_) => (&BAD_SEARCH, 422),
-            Self::UnknownStrategy { .. } => (&UNKNOWN_STRATEGY, 422),
-            Self::BadCursor(_) => (&BAD_CURSOR, 422),
-            Self::BadTrim(_) => (&BAD_TRIM, 422),
-            Self::IndexNotReady => (&INDEX_NOT_READY, 503),
-            Self::BadOutcome(_) => (&BAD_OUTCOME, 422),
-            Self::OutcomeDigest(_) => (&OUTCOME_DIGEST, 409),
-            Self::BadToken(_) => (&BAD_TOKEN, 422),
-            Self::TokenTaken(_) => (&TOKEN_TAKEN, 409),
-            Self::TokenMissing(_) => (&TOKEN_MISSING, 404),
-            Self::LastOwner(_) => (&LAST_OWNER, 409),
-            Self::TooManyFollowers(StreamRejection::Total(_)) => (&TOO_MANY_FOLLOWERS, 503),
-            Self::TooManyFollowers(_) => (&TOO_MANY_FOLLOWERS, 429),
-            Self::Internal(_) => (&INTERNAL, 500),
-            Self::DatabaseMissing(_) => (&DATABASE_MISSING, 500),
+            Self::TimedOut(_) => ErrorKind::TimedOut,
+            Self::DocumentRejected(_) => ErrorKind::DocumentRefused,
+            Self::VersionTaken(_) => ErrorKind::VersionTaken,
+            Self::NameTaken { .. } => ErrorKind::NameTaken,
+            Self::LookalikeName { .. } => ErrorKind::LookalikeName,
+            Self::NotOwner { .. } => ErrorKind::NotOwner,
+            Self::NotMirrored { .. } => ErrorKind::NotMirrored,
+            Self::MirrorPrivileged(_) => ErrorKind::MirrorPrivileged,
+            Self::NotExact(_) => ErrorKind::MalformedParameter,
+            Self::BadDeprecation(_) => ErrorKind::BadDeprecation,
+            Self::TooManyDependencies { .. } => ErrorKind::TooManyBelow,
+            Self::CapabilityMissing(_) => ErrorKind::CapabilityMissing,
+            Self::VersionMissing { .. } => ErrorKind::VersionMissing,
+            Self::ServiceMissing(_) => ErrorKind::ServiceMissing,
+            Self::DocumentDamaged { .. } => ErrorKind::DocumentDamaged,
+            Self::BadSearch(_) => ErrorKind::BadSearch,
+            Self::UnknownStrategy { .. } => ErrorKind::UnknownStrategy,
+            Self::BadCursor(_) => ErrorKind::BadCursor,
+            Self::BadTrim(_) => ErrorKind::BadTrim,
+            Self::IndexNotReady => ErrorKind::IndexNotReady,
+            Self::BadOutcome(_) => ErrorKind::BadOutcome,
+            Self::OutcomeDigest(_) => ErrorKind::OutcomeDigest,
+            Self::BadToken(_) => ErrorKind::BadToken,
+            Self::TokenTaken(_) => ErrorKind::TokenTaken,
+            Self::TokenMissing(_) => ErrorKind::TokenMissing,
+            Self::LastOwner(_) => ErrorKind::LastOwner,
+            Self::TooManyFollowers(_) => ErrorKind::TooManyFollowers,
+            Self::Internal(_) => ErrorKind::Internal,
+            Self::DatabaseMissing(_) => ErrorKind::DatabaseMissing,
             Self::Store(error) => match error.kind() {
-                store::ErrorKind::Unavailable => (&STORE_UNAVAILABLE, 503),
-                store::ErrorKind::Unusable => (&DATABASE_UNUSABLE, 500),
-                store::ErrorKind::Newer => (&DATABASE_NEWER, 500),
-                store::ErrorKind::Lost => (&DATABASE_MISSING, 500),
+                store::ErrorKind::Unavailable => ErrorKind::StoreUnavailable,
+                store::ErrorKind::Unusable => ErrorKind::DatabaseUnusable,
+                store::ErrorKind::Newer => ErrorKind::DatabaseNewer,
+                store::ErrorKind::Lost => ErrorKind::DatabaseMissing,
             },
             Self::Vectors(error) => match error {
-                vectors::Error::NotReady => (&INDEX_NOT_READY, 503),
+                vectors::Error::NotReady => ErrorKind::IndexNotReady,
                 vectors::Error::Failed(_)
                 | vectors::Error::DiskFull(_)
-                | vectors::Error::Unavailable(_) => (&INDEX_UNAVAILABLE, 503),
-                vectors::Error::Unusable(_) => (&INDEX_SERVER_UNUSABLE, 503),
-                vectors::Error::InUse(_) => (&INDEX_IN_USE, 500),
+                | vectors::Error::Unavailable(_) => ErrorKind::IndexUnavailable,
+                vectors::Error::Unusable(_) => ErrorKind::IndexServerUnusable,
+                vectors::Error::InUse(_) => ErrorKind::IndexInUse,
                 vectors::Error::Folder { .. } | vectors::Error::NotBuilt(_) => {
-                    (&INDEX_UNUSABLE, 500)
+                    ErrorKind::IndexUnusable
                 }
             },
             Self::Embedder(error) => match error {
-                embed::Error::Unavailable(_) => (&EMBEDDER_UNAVAILABLE, 503),
-                embed::Error::Unusable(_) => (&EMBEDDER_UNUSABLE, 500),
+                embed::Error::Unavailable(_) => ErrorKind::EmbedderUnavailable,
+                embed::Error::Unusable(_) => ErrorKind::EmbedderUnusable,
             },
         }
     }
