@@ -35,8 +35,7 @@ mod error;
 mod executor;
 #[cfg(fuzzing)]
 #[doc(hidden)]
-#[path = "../fuzz/checks.rs"]
-pub mod fuzzing;
+pub mod fuzz;
 mod guard;
 mod http;
 pub mod mcp;

@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| agent::fuzzing::check_request(bytes));
+fuzz_target!(|bytes: &[u8]| agent::fuzz::a2a::check_request(bytes));

@@ -513,7 +513,7 @@ async fn an_authorization_server_that_is_busy_or_away_is_asked_again() {
         flow_step("post", "POST /a", "https://away.example/token"),
     ]))});
     world.registry.publish("Gone", "1.0.0", &away);
-    world.config.upstreams.insert(Domain::new("away.example").unwrap(), World::nowhere().await);
+    world.config.upstreams.insert(Domain::new("away.example").unwrap(), World::nowhere());
     let app = world.open().await;
     let mut both = client();
     both["token_hosts"] = json!(["login.example", "away.example"]);

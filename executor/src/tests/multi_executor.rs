@@ -9,9 +9,9 @@ use axum::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use test_support::require_postgres_server;
 use uuid::Uuid;
 
-use super::database::configured_server;
 use super::world::{
     World, assert_gapless, assert_succeeded, call, events, read, sequence, start, task, transcript,
 };
@@ -19,7 +19,7 @@ use crate::{App, ErrorKind, SecretKeySource};
 
 /// A world whose executors are heard of so seldom that nothing is seen in time by looking again.
 async fn shared() -> Option<World> {
-    configured_server()?;
+    require_postgres_server()?;
     let mut world = World::new().await;
     world.config.limits.lease = Duration::from_secs(3_600);
     Some(world)

@@ -286,16 +286,16 @@ async fn a_credential_that_is_replaced_or_removed_is_a_difference() {
 async fn upstreams_and_guardian_settings_are_part_of_a_plan() {
     let mut world = World::new().await;
     publish(&world, "1.0.0");
-    world.guardian.tell_policy("strict");
+    world.guardian.set_policy("strict");
     let app = world.open().await;
     let shown = plan(&app, echo()).await;
     let name = shown.guardians[0].guardian.clone();
     assert_eq!(shown.policies[&name], "strict");
     let token = shown.token.unwrap();
-    world.guardian.tell_policy("lax");
+    world.guardian.set_policy("lax");
     let differs = format!("the policy of guardian {name} is now lax, and was strict");
     assert_eq!(differences(&app, &token).await, differs);
-    world.guardian.tell_policy("strict");
+    world.guardian.set_policy("strict");
     app.crash().await;
     world.service.idle().await;
 

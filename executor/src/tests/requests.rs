@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::world::{
     Published, World, assert_gapless, assert_succeeded, call, document, events, events_after, read,
-    run, sequence, start, task,
+    run, sequence, serve, start, task,
 };
 use crate::{App, Secret};
 
@@ -182,7 +182,7 @@ async fn a_dependency_that_does_not_fit_is_refused() {
 #[tokio::test]
 async fn a_registry_that_is_not_there_is_named() {
     let mut world = World::new().await;
-    world.config.registry = World::nowhere().await;
+    world.config.registry = World::nowhere();
     let app = world.open().await;
     let (status, code, detail) = refuse(&app, json!({"name": "Echo"})).await;
     assert_eq!((status, code.as_str()), (502, "A2S310"));
@@ -485,9 +485,7 @@ async fn start_recorder() -> (url::Url, Arrived) {
     }
     let arrived = Arrived::default();
     let router = Router::new().fallback(keep).with_state(arrived.clone());
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}/", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let address = format!("http://{}/", serve(router).await);
     (address.parse().unwrap(), arrived)
 }
 

@@ -472,7 +472,7 @@ async fn no_surface_tells_a_credential_when_somebody_steps_in() {
         [(FailMode::Closed, RunStatus::Denied), (FailMode::Open, RunStatus::Succeeded)]
     {
         let guardian = world.guarded_by();
-        (guardian.endpoint, guardian.fail) = (World::silent().await, fail.into());
+        (guardian.endpoint, guardian.fail) = (World::silent(), fail.into());
         let app = world.open().await;
         let ended = run(&app, "Silent", json!({})).await;
         assert_eq!(ended.status, status, "{:?}", ended.error);

@@ -214,7 +214,7 @@ async fn a_guardian_that_is_silent_and_lets_pass_is_told() {
     let mut world = World::new().await;
     let path = file_of(&mut world);
     let guardian = world.guarded_by();
-    guardian.endpoint = World::silent().await;
+    guardian.endpoint = World::silent();
     guardian.fail = FailMode::Open.into();
     let app = open(&world).await;
     assert_succeeded(&run(&app, "Say", inputs()).await);
@@ -244,7 +244,7 @@ async fn busy_endpoint_is_retried_and_refusing_one_is_not() {
 async fn an_endpoint_that_is_not_there_changes_nothing_for_a_run() {
     let mut world = World::new().await;
     world.config.telemetry.ocsf_endpoint =
-        Some(OtlpExport { endpoint: World::nowhere().await, headers: Vec::new() });
+        Some(OtlpExport { endpoint: World::nowhere(), headers: Vec::new() });
     let app = open(&world).await;
     assert_succeeded(&run(&app, "Say", inputs()).await);
     app.shutdown(GRACE).await;

@@ -9,10 +9,10 @@ use a2s::{BoxFuture, Caller, Principal, Secret, TokenIntrospector, TokenScope, T
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
+use test_support::require_postgres_server;
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
-use super::database::configured_server;
 use super::world::{
     Answer, World, assert_gapless, assert_succeeded, call, events, read, sequence, start, task,
     transcript,
@@ -338,7 +338,7 @@ async fn what_waits_at_an_executor_that_stops_is_begun_by_the_next() {
 
 #[tokio::test]
 async fn a_run_that_one_executor_has_no_room_for_begins_at_another() {
-    if configured_server().is_none() {
+    if require_postgres_server().is_none() {
         return;
     }
     let mut world = narrow(1).await;

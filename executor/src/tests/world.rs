@@ -18,21 +18,22 @@ use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use test_support::{
+    PostgresDatabase, RecordingGuardian, fixture_document, http_step, unused_address,
+};
+pub(crate) use test_support::{allow, deny, serve};
 use tokio::sync::{Barrier, Notify};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
-use super::database::{Made, make};
+use super::database::make;
 use crate::clock::{Clock, RandomSource};
 use crate::{App, Config, GuardianConfig, GuardianEndpoint, GuardianSettings};
 
 mod database;
-mod guardian;
 mod readers;
 mod registry;
 
-pub(crate) use guardian::{GuardianDouble, allow, deny, guardian_routes, start_guardian};
 use registry::registry_routes;
 pub(crate) use registry::{Published, RegistryDouble};
 
@@ -42,13 +43,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct World {
     pub(crate) registry: Arc<RegistryDouble>,
-    pub(crate) guardian: Arc<GuardianDouble>,
+    pub(crate) guardian: Arc<RecordingGuardian>,
     pub(crate) service: Arc<ServiceDouble>,
     pub(crate) config: Config,
     pub(crate) clock: Arc<TestClock>,
     metrics: Mutex<Registry>,
     folder: TempDir,
-    _made: Option<Made>,
+    _made: Option<PostgresDatabase>,
 }
 
 impl World {
@@ -130,24 +131,23 @@ impl World {
     }
 
     /// An address where nobody listens.
-    pub(crate) async fn nowhere() -> url::Url {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
-        format!("http://{address}/").parse().unwrap()
+    pub(crate) fn nowhere() -> url::Url {
+        format!("http://{}/", unused_address()).parse().unwrap()
     }
 
     /// A guardian that does not answer.
-    pub(crate) async fn silent() -> GuardianEndpoint {
-        GuardianEndpoint::Http(Self::nowhere().await.into())
+    pub(crate) fn silent() -> GuardianEndpoint {
+        GuardianEndpoint::Http(Self::nowhere().into())
     }
 }
 
-pub(crate) async fn serve(router: Router) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    address
+/// A guardian, and how it is asked.
+pub(crate) async fn start_guardian() -> (Arc<RecordingGuardian>, GuardianConfig) {
+    let guardian = Arc::new(RecordingGuardian::default());
+    let url = format!("http://{}/aos", serve(guardian.router()).await);
+    let usual = GuardianConfig::new(url.parse().unwrap());
+    // A test that takes it away wants to see what follows.
+    (guardian, GuardianConfig { timeout: PATIENCE, retry_for: Duration::ZERO, ..usual })
 }
 
 /// Each look at the clock is a millisecond later than the last; each id is the next number.
@@ -406,48 +406,14 @@ pub(crate) fn assert_succeeded(run: &Run) {
 
 /// A document with a header that the test does not care about, its checksum filled in.
 pub(crate) fn document(name: &str, version: &str, rest: &Value) -> Vec<u8> {
-    let mut content = json!({
-        "a2s": "1.0.0",
-        "name": name,
-        "description": format!("{name} for tests"),
-        "domains": ["api.example"],
-        "version": version,
-        "checksum": "<checksum>",
-        "authors": [{"name": "Test"}],
-    });
-    let members = content.as_object_mut().unwrap();
-    members.extend(rest.as_object().unwrap().clone());
-    let compilation = a2s::compile(content.to_string().as_bytes());
-    let errors: Vec<_> = compilation.diagnostics.iter().filter(|d| d.is_error()).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
-    content["checksum"] = json!(compilation.digest.unwrap());
-    content.to_string().into_bytes()
+    let mut members = json!({ "version": version });
+    members.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    fixture_document(name, &members).into_bytes()
 }
 
-/// A task step: `call` is a method and a path template, whose places are filled by `inputs`.
+/// A step of [`http_step`] at the usual host.
 pub(crate) fn task(id: &str, call: &str, inputs: Value, outputs: Value) -> Value {
-    let (method, path) = call.split_once(' ').unwrap();
-    let names = path.split('{').skip(1).map(|part| part.split('}').next().unwrap());
-    let parameters: Vec<_> = names
-        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
-        .collect();
-    let mut operation =
-        json!({"parameters": parameters, "responses": {"200": {"description": "Good"}}});
-    if inputs.get("body").is_some() {
-        operation["requestBody"] = json!({"content": {"application/json": {"schema": {}}}});
-    }
-    json!({
-        "id": id,
-        "format": "OpenAPI",
-        "task": {
-            "openapi": "3.0.1",
-            "info": {"title": "Test", "version": "1.0.0"},
-            "servers": [{"url": "https://api.example"}],
-            "paths": {path: {method.to_lowercase(): operation}},
-        },
-        "input_mapping": inputs,
-        "output_mapping": outputs,
-    })
+    http_step("api.example", id, call, inputs, outputs)
 }
 
 /// A step that calls a tool of the server of MCP at `/mcp`.

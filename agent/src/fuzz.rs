@@ -1,0 +1,3 @@
+//! Checks of the fuzz targets. They are a module of the crate, because the items that they check are private.
+
+pub mod a2a;
