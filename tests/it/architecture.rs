@@ -51,17 +51,16 @@ fn crates_depend_on_each_other_as_the_map_says() {
     let packages = metadata["packages"].as_array().unwrap();
     let members: BTreeSet<&str> =
         packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
-    let arrows: BTreeMap<&str, BTreeSet<&str>> = packages
-        .iter()
-        .map(|package| {
-            let dependencies = package["dependencies"].as_array().unwrap();
-            let inner = dependencies
-                .iter()
-                .map(|dependency| dependency["name"].as_str().unwrap())
-                .filter(|name| members.contains(name));
-            (package["name"].as_str().unwrap(), inner.collect())
-        })
-        .collect();
+    let arrows = |is_kind: fn(&Value) -> bool| -> BTreeMap<&str, BTreeSet<&str>> {
+        let inner = packages.iter().map(|package| {
+            let dependencies = package["dependencies"].as_array().unwrap().iter();
+            let names = dependencies.filter(|dependency| is_kind(&dependency["kind"]));
+            let names = names.map(|dependency| dependency["name"].as_str().unwrap());
+            let names = names.filter(|name| members.contains(name));
+            (package["name"].as_str().unwrap(), names.collect())
+        });
+        inner.collect()
+    };
     let expected = BTreeMap::from([
         ("a2s", BTreeSet::new()),
         ("agent", BTreeSet::from(["a2s", "aos"])),
@@ -71,8 +70,16 @@ fn crates_depend_on_each_other_as_the_map_says() {
         ("executor", BTreeSet::from(["a2s", "aos", "database"])),
         ("guardian", BTreeSet::from(["aos"])),
         ("a2s-cli", BTreeSet::from(["a2s", "agent", "aos", "executor", "guardian", "registry"])),
+        ("test-support", BTreeSet::from(["a2s"])),
     ]);
-    assert_eq!(arrows, expected);
+    // No arrow of the product leads to `test-support`, and only that one is for tests alone.
+    assert_eq!(arrows(|kind| kind != "dev"), expected);
+    for (name, dependencies) in arrows(|kind| kind == "dev") {
+        assert!(
+            dependencies.iter().all(|inner| *inner == "test-support"),
+            "{name}: {dependencies:?}"
+        );
+    }
 }
 
 #[test]

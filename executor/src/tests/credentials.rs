@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2s::api::{EventKind, NextAction, Run, RunStatus};
-use a2s::{BoxFuture, Caller, Domain, Secret, TokenIntrospector, TokenScope, TokenSubject};
+use a2s::{Domain, Secret, TokenScope};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::world::{
-    World, assert_succeeded, call, events, output, run, sequence, serve, task, transcript, wait_for,
+    NamedTokens, World, assert_succeeded, call, events, output, run, sequence, serve, task,
+    transcript, wait_for,
 };
 use crate::App;
 

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::world::{
-    World, allow, assert_succeeded, call, deny, run, sequence, serve, start, task, wait_for,
+    World, allow, assert_succeeded, call, cancel, deny, run, sequence, serve, task, wait_for,
 };
 use crate::config::{OcsfFile, OtlpExport};
 use crate::{App, FailMode};
@@ -193,18 +193,15 @@ async fn a_run_that_waits_is_told_so_far_and_then_the_rest() {
         task("pay", "POST /hold/pay", json!({"body": {}}), json!({"y": "$.value"})),
     ]);
     world.registry.publish("Pay", "1.0.0", &json!({"execution": sequence(steps)}));
-    let app = world.open().await;
-    let id = start(&app, "Pay", json!({})).await;
-    world.service.arrived("POST /hold/pay", 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    let (app, id) = world.open_until("Pay", json!({}), "POST /hold/pay").await;
+    world.crash(app).await;
     world.pass(Duration::from_secs(60));
     let app = world.open().await;
     wait_for(&app, id, |kind| matches!(kind, EventKind::RunWaiting { .. })).await;
     app.shutdown(GRACE).await;
     assert_eq!(messages(&read(&path)), ["Pay.look succeeded"]);
     let app = world.open().await;
-    call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await.run();
+    cancel(&app, id).await.run();
     app.shutdown(GRACE).await;
     assert_eq!(messages(&read(&path)), ["Pay.look succeeded", "Pay.pay: stopped"]);
 }

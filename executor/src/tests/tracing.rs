@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::world::{
-    World, assert_succeeded, call, deny, run, sequence, serve, start, task, wait_for, with,
+    World, assert_succeeded, call, cancel, deny, run, sequence, serve, task, wait_for, with,
 };
 use crate::config::{OtlpExport, TelemetryConfig};
 use crate::{App, ErrorKind};
@@ -221,8 +221,7 @@ async fn the_trace_of_a_caller_goes_on_behind_a_crash() {
     let body = json!({"name": "Held"});
     let id = call(&app, Method::POST, "/v1/executions", &headers, body).await.run().id;
     world.service.arrived("GET /hold/a", 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
     world.pass(Duration::from_secs(60));
 
     let app = world.open().await;
@@ -477,15 +476,12 @@ async fn a_run_that_waited_and_is_cancelled_is_a_trace_too() {
     let collector = Collector::default().of(&mut world).await;
     let step = task("pay", "POST /hold/pay", json!({"body": {}}), json!({"x": "$.value"}));
     world.registry.publish("Pay", "1.0.0", &json!({"execution": sequence(json!([step]))}));
-    let app = world.open().await;
-    let id = start(&app, "Pay", json!({})).await;
-    world.service.arrived("POST /hold/pay", 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    let (app, id) = world.open_until("Pay", json!({}), "POST /hold/pay").await;
+    world.crash(app).await;
     world.pass(Duration::from_secs(60));
     let app = world.open().await;
     wait_for(&app, id, |kind| matches!(kind, EventKind::RunWaiting { .. })).await;
-    call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await.run();
+    cancel(&app, id).await.run();
     app.shutdown(GRACE).await;
     let root = collector.spans().into_iter().find(|span| span.name == "acs.turn").unwrap();
     assert_eq!(text(&root, "a2s.run.status"), "cancelled");

@@ -1,13 +1,13 @@
 //! A registry, a guardian and a service on loopback, and an executor between them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use a2s::api::{CapabilityVersions, EventKind, Problem, Run, RunEvent, RunStatus};
-use a2s::{Digest, Domain};
+use a2s::{BoxFuture, Caller, Digest, Domain, Secret, TokenIntrospector, TokenScope, TokenSubject};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Request, State};
@@ -116,6 +116,26 @@ impl World {
         Ok(app)
     }
 
+    /// Opens an executor and starts a run in it, which has sent the request `sent` then.
+    pub(crate) async fn open_until(&self, name: &str, inputs: Value, sent: &str) -> (App, Uuid) {
+        let app = self.open().await;
+        let id = start(&app, name, inputs).await;
+        self.service.arrived(sent, 1).await;
+        (app, id)
+    }
+
+    /// Ends an executor as a killed process does.
+    pub(crate) async fn crash(&self, app: App) {
+        app.crash().await;
+        self.service.idle().await;
+    }
+
+    /// The same, and opens the next one on the same database.
+    pub(crate) async fn crash_and_open(&self, app: App) -> App {
+        self.crash(app).await;
+        self.open().await
+    }
+
     /// The metrics of the executor that was opened last, as text.
     pub(crate) fn metrics(&self) -> String {
         let mut text = String::new();
@@ -167,6 +187,23 @@ impl Clock for TestClock {
 impl RandomSource for TestClock {
     fn random_bytes(&self) -> [u8; 16] {
         u128::from(self.ids.fetch_add(1, Ordering::Relaxed)).to_le_bytes()
+    }
+}
+
+/// Accepts each token as the name of its principal, with the scopes that the function gives it; a token
+/// without scopes is unknown.
+#[derive(Debug)]
+pub(crate) struct NamedTokens(pub(crate) fn(&str) -> &'static [TokenScope]);
+
+impl TokenIntrospector for NamedTokens {
+    fn introspect<'a>(
+        &'a self,
+        token: &'a Secret,
+    ) -> BoxFuture<'a, Result<Option<Caller>, String>> {
+        let scopes: BTreeSet<_> = self.0(token.expose_secret()).iter().copied().collect();
+        let subject = TokenSubject::new(token.expose_secret()).ok().filter(|_| !scopes.is_empty());
+        let caller = subject.map(|subject| Caller { subject, end_user: None, scopes });
+        Box::pin(async move { Ok(caller) })
     }
 }
 
@@ -240,6 +277,12 @@ pub(crate) async fn run(app: &App, name: &str, inputs: Value) -> Run {
     let answer = call(app, Method::POST, "/v1/executions", &[], body).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
     answer.run()
+}
+
+/// Asks to cancel a run.
+pub(crate) async fn cancel(app: &App, run: Uuid) -> Answer {
+    let path = format!("/v1/executions/{run}/cancel");
+    call(app, Method::POST, &path, &[], Value::Null).await
 }
 
 /// A run as it is now.
@@ -388,6 +431,15 @@ pub(crate) fn transcript(events: &[RunEvent]) -> Vec<String> {
         }
     };
     events.iter().map(line).collect()
+}
+
+/// The ids of the requests of a step, in order.
+pub(crate) fn execution_ids(events: &[RunEvent], of: &str) -> Vec<Uuid> {
+    let id = |event: &RunEvent| match &event.kind {
+        EventKind::Sending { step, execution_id, .. } if step == of => Some(*execution_id),
+        _ => None,
+    };
+    events.iter().filter_map(id).collect()
 }
 
 #[track_caller]

@@ -295,6 +295,7 @@ pub(crate) fn document_of(name: &str, description: &str, steps: &Value, more: &V
         "a2s": "1.1.0",
         "description": description,
         "domains": ["api.example.com"],
+        "authors": [{"name": "Jane Smith"}],
         "execution": {"type": "sequence", "steps": steps},
     });
     members.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
