@@ -10,7 +10,6 @@ mod client;
 mod clock;
 mod commands;
 mod errors;
-pub mod mock_services;
 mod output;
 mod publish_order;
 mod serve;

@@ -9,7 +9,7 @@ mod client;
 mod described;
 #[cfg(fuzzing)]
 #[doc(hidden)]
-pub mod fuzzing;
+pub mod fuzz;
 mod http;
 mod model;
 mod peer;

@@ -189,7 +189,8 @@ async fn measure_parallel(client: &Client, service: &Service, process: &Process,
         let steps: Vec<_> = (0..5).map(step).collect();
         let mut execution = json!({"type": "parallel", "steps": steps});
         execution["variables"] = json!({ "shared": variables });
-        process.publish(&[document(name, version, &tasks, &execution)]);
+        let members = json!({"a2s": version, "tasks": tasks, "execution": execution});
+        process.publish(&[document(name, members)]);
         let (mut ours, mut bare) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             ours.push(process.run(client, name).await);

@@ -11,6 +11,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::{allow, fixture_document, rpc_result};
 
 use crate::itself::Itself;
 use crate::program::Program;
@@ -78,15 +79,11 @@ pub(crate) async fn serve() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         Json(json!({ "value": "x" }))
     };
-    let allowed = |question: &Value| {
-        let answer = json!({ "decision": "allow", "message": "all is allowed" });
-        Json(json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer }))
-    };
-    let allow = async move |Json(question): Json<Value>| allowed(&question);
+    let allow_all = async move |Json(question): Json<Value>| rpc_result(&question, allow());
     let recorded = Arc::<Mutex<Vec<Value>>>::default();
     let records = Arc::clone(&recorded);
     let record = async move |Json(question): Json<Value>| {
-        let answer = allowed(&question);
+        let answer = rpc_result(&question, allow());
         records.lock().unwrap().push(question);
         answer
     };
@@ -97,7 +94,7 @@ pub(crate) async fn serve() {
         .route("/things", post(write))
         .route("/slow", get(slow))
         .route("/post", post(async || Json(json!({ "decision": "allow" }))))
-        .route("/guardian", post(allow))
+        .route("/guardian", post(allow_all))
         .route("/recording", post(record))
         .route("/recorded", get(tell))
         .route("/count", get(counted))
@@ -156,13 +153,13 @@ impl Process {
         Self::start_in(folder, service, flags)
     }
 
-    pub(crate) fn publish(&self, documents: &[Value]) {
+    pub(crate) fn publish(&self, documents: &[String]) {
         documents.iter().for_each(|document| self.publish_one(document));
     }
 
-    fn publish_one(&self, document: &Value) {
+    fn publish_one(&self, document: &str) {
         let file = self.folder.path().join("document.json");
-        std::fs::write(&file, document.to_string()).unwrap();
+        std::fs::write(&file, document).unwrap();
         let published = Command::new(env!("CARGO_BIN_EXE_a2s"))
             .args(["publish", "--url", self.url(), "--data-dir"])
             .args([self.folder.path(), &file])
@@ -198,7 +195,7 @@ const MOST: usize = 200;
 
 /// A capability of so many steps, each of which sends what the one before was answered. One that is
 /// longer than a document may be uses another several times; that one comes first.
-pub(crate) fn chain(method: Method, steps: usize) -> Vec<Value> {
+pub(crate) fn chain(method: Method, steps: usize) -> Vec<String> {
     let step = |index: usize| {
         let id = match index.checked_sub(1) {
             None => "a".to_owned(),
@@ -216,10 +213,11 @@ pub(crate) fn chain(method: Method, steps: usize) -> Vec<Value> {
         let uses: Vec<_> = (0..steps / MOST)
             .map(|index| json!({"id": format!("part{index}"), "type": "capability", "use": part}))
             .collect();
-        let mut whole =
-            document(&name, "1.0.0", &json!({}), &json!({"type": "sequence", "steps": uses}));
-        whole["dependencies"] = json!([{"capability": part, "version": "^1.0.0"}]);
-        return chain(method, MOST).into_iter().chain([with_checksum(whole)]).collect();
+        let whole = json!({
+            "dependencies": [{"capability": part, "version": "^1.0.0"}],
+            "execution": {"type": "sequence", "steps": uses},
+        });
+        return chain(method, MOST).into_iter().chain([document(&name, whole)]).collect();
     }
     let tasks = json!({format!("{method:?}"): operation(&match method {
         Method::Get => reading(),
@@ -227,7 +225,7 @@ pub(crate) fn chain(method: Method, steps: usize) -> Vec<Value> {
     })});
     let steps: Vec<_> = (0..steps).map(step).collect();
     let execution = json!({ "type": "sequence", "steps": steps });
-    vec![document(&name, "1.0.0", &tasks, &execution)]
+    vec![document(&name, json!({ "tasks": tasks, "execution": execution }))]
 }
 
 pub(crate) fn chain_name(method: Method, steps: usize) -> String {
@@ -244,25 +242,10 @@ pub(crate) fn task(id: &str, task: &str, inputs: &Value, output: &str) -> Value 
     })
 }
 
-/// A document with its checksum.
-pub(crate) fn document(name: &str, a2s: &str, tasks: &Value, execution: &Value) -> Value {
-    with_checksum(json!({
-        "a2s": a2s,
-        "name": name,
-        "description": "Requests to a service on loopback",
-        "domains": ["things.example"],
-        "version": "1.0.0",
-        "authors": [{"name": "Bench"}],
-        "tasks": tasks,
-        "execution": execution,
-    }))
-}
-
-fn with_checksum(mut document: Value) -> Value {
-    document.as_object_mut().unwrap().remove("checksum");
-    let digest = a2s::compile(document.to_string().as_bytes()).digest.unwrap();
-    document["checksum"] = json!(digest);
-    document
+/// A document that sends requests to the service.
+pub(crate) fn document(name: &str, mut members: Value) -> String {
+    members["domains"] = json!(["things.example"]);
+    fixture_document(name, &members)
 }
 
 pub(crate) fn operation(paths: &Value) -> Value {

@@ -126,9 +126,9 @@ fn is_unavailable(error: &sqlx::Error) -> bool {
 mod tests {
     use sqlx::postgres::PgConnection;
     use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
+    use test_support::require_postgres_server;
 
     use super::*;
-    use crate::tests::database::configured_server;
 
     fn kind(error: sqlx::Error) -> ErrorKind {
         to_store_error("the database")(error).kind
@@ -136,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn failures_of_a_server_that_pass_are_told_apart() {
-        let Some(server) = configured_server() else { return };
+        let Some(server) = require_postgres_server() else { return };
         let mut connection = PgConnection::connect(&server).await.unwrap();
         for (states, expected) in [
             // Idle transactions, statements, locks, deadlocks, a failover, the disk, a stop.

@@ -80,13 +80,10 @@ mod error;
 mod example;
 #[cfg(fuzzing)]
 #[doc(hidden)]
-#[path = "../fuzz/checks/mod.rs"]
-pub mod fuzzing;
+pub mod fuzz;
 mod gate;
 mod http;
 mod journal;
-#[doc(hidden)]
-pub mod measure;
 mod metrics;
 mod outbound;
 mod plan;

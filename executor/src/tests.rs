@@ -35,6 +35,7 @@ mod preview;
 mod recovery;
 mod redirects;
 mod replay;
+mod request_times;
 mod requests;
 mod responses;
 mod resume;

@@ -93,27 +93,9 @@ mod documents;
 pub mod embed;
 mod embedding_service;
 mod error;
-/// Private items for the fuzz targets.
 #[cfg(fuzzing)]
 #[doc(hidden)]
-pub mod fuzzing {
-    use crate::embed::{Embedding, embeddings_response};
-
-    /// The maximum length of a vector, in dimensions.
-    pub const MAX_DIMENSIONS: usize = embeddings_response::MAX_DIMENSIONS;
-
-    /// Reads the answer of an embeddings API.
-    ///
-    /// # Errors
-    /// When the answer cannot be used.
-    pub fn parse_response(
-        answer: &[u8],
-        count: usize,
-        expected: Option<usize>,
-    ) -> Result<(Vec<Embedding>, usize), String> {
-        embeddings_response::parse_response(answer, count, expected)
-    }
-}
+pub mod fuzz;
 mod host_health;
 mod http;
 mod index;
@@ -126,8 +108,6 @@ mod outcome_weighting;
 mod rank;
 mod rank_fusion;
 pub mod retrieval;
-#[doc(hidden)]
-pub mod simulate;
 mod store;
 mod tokens;
 mod vectors;

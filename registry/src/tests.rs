@@ -9,6 +9,7 @@ mod graph;
 mod history;
 mod lifecycle;
 mod mirror;
+mod outcome_simulation;
 mod outcomes;
 mod paging;
 mod postgres;

@@ -1,6 +1,8 @@
 //! `a2s demo`: the whole loop on this machine, with real servers on loopback and no network. Every part
 //! states a claim and checks it.
 
+mod mock_services;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,13 +20,13 @@ use crate::client::{ServiceClient, TokenTransport, client};
 use crate::commands::{
     print_plan, print_response, print_result, publish_document, start_and_watch,
 };
-use crate::mock_services::{self, MockService};
 use crate::output::{BAD, BOLD, CommandOutput, DIM, GOOD, NAME, count};
 use crate::serve::{
     ConnectionLimits, DataFolder, ExecutorSettings, GuardianSelection, JournalSettings,
     OutboundSettings, PolicyFiles, RegistrySettings, RunningServices, ServiceSettings,
     bundled_documents,
 };
+use mock_services::MockService;
 
 /// The most items of a long list that are shown.
 const MAX_SHOWN: usize = 3;
@@ -112,14 +114,13 @@ impl<'o> Demo<'o> {
         is_verbose: bool,
         output: &'o mut CommandOutput,
     ) -> Result<Self, CliError> {
-        let weather =
-            mock_services::weather().start().await.map_err(|error| cannot_start(&error))?;
-        let social = mock_services::social().start().await.map_err(|error| cannot_start(&error))?;
+        let weather = MockService::start_weather().await.map_err(|error| cannot_start(&error))?;
+        let social = MockService::start_social().await.map_err(|error| cannot_start(&error))?;
         let policy = folder.join("policy.yaml");
         std::fs::write(&policy, POLICY).map_err(|error| cannot_start(&error))?;
         let upstreams: BTreeMap<Domain, _> = [&weather, &social]
             .into_iter()
-            .map(|service| (service.host().clone(), service.url().clone()))
+            .map(|service| (service.host.clone(), service.url.clone()))
             .collect();
         let listener =
             TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| cannot_start(&error))?;
@@ -152,8 +153,8 @@ impl<'o> Demo<'o> {
         self.title("Services on this machine");
         for (what, at) in [
             ("registry, executor, guardian", self.stack.url()),
-            ("mock of api.weather.com (REST)", self.weather.url()),
-            ("mock of api.twitter.com (GraphQL)", self.social.url()),
+            ("mock of api.weather.com (REST)", &self.weather.url),
+            ("mock of api.twitter.com (GraphQL)", &self.social.url),
         ] {
             if !self.output.is_json() {
                 self.output.line(format_args!("{what:<40} {DIM}{at}{DIM:#}"));
@@ -310,7 +311,7 @@ impl<'o> Demo<'o> {
     ) -> Result<(), CliError> {
         self.title("A policy modifies");
         let run = self.run(name, digest, "Paris", "Ask ann@example.com for a seat.").await?;
-        let posted = self.social.received().pop().map_or_else(String::new, |last| last.body);
+        let posted = self.social.last_body();
         self.check_claim(
             "the post went out without the e-mail address".to_owned(),
             run.status == RunStatus::Succeeded

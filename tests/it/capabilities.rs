@@ -270,7 +270,7 @@ fn hosts(documents: &BTreeMap<String, Document>) -> BTreeSet<Domain> {
 #[test]
 fn every_stand_in_has_a_use() {
     let hosts = hosts(&shipped());
-    for standin in a2s_cli::mock_services::all() {
+    for standin in test_support::mock_services::all() {
         assert!(hosts.contains(standin.host()), "{}", standin.host());
     }
 }
@@ -367,7 +367,7 @@ fn capabilities_that_use_others_do_what_their_examples_say() {
             continue;
         }
         let stage = Stage::default();
-        let by_hand = a2s_cli::mock_services::all();
+        let by_hand = test_support::mock_services::all();
         let mut others = hosts(&documents);
         others.retain(|host| by_hand.iter().all(|standin| standin.host() != host));
         let services = by_hand.into_iter().chain(stage.services(others)).collect();

@@ -244,9 +244,7 @@ fn what_goes_wrong_in_a_run_names_step_place_and_remedy() {
     ];
     for (name, from, to, inputs) in cases {
         let text = DOCUMENT.replace("GetThing", name).replace(from, to);
-        let path = world.write(&format!("{name}.yaml"), &text);
-        world.a2s(&["checksum", "--write", &path]).exits(0);
-        world.a2s(&["publish", &path]).exits(0);
+        world.publish(&text);
         let mut arguments = vec!["run", name];
         for input in &inputs {
             arguments.extend(["--input", input]);

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 use axum::Json;
 use axum::extract::{Request, State};
 use serde_json::{Value, json};
+use test_support::{fixture_document, http_step};
 use tokio::sync::{Notify, mpsc};
 
-use crate::harness::{RUNTIME, World};
+use crate::harness::{RUNTIME, World, serve};
 use crate::http;
 
 /// A service whose path `/slow` answers the first time when it is let.
@@ -32,12 +33,7 @@ impl Slow {
         let released = Arc::new(Notify::new());
         let state = (Arc::clone(&log), tell, Arc::clone(&released));
         let router = axum::Router::new().fallback(Self::answer).with_state(state);
-        let url = RUNTIME.block_on(async {
-            let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-            let url = format!("http://{}", listener.local_addr().unwrap());
-            tokio::spawn(async move { axum::serve(listener, router).await });
-            url
-        });
+        let url = serve(router);
         Self { url, released, log, arrived }
     }
 
@@ -66,33 +62,20 @@ impl Slow {
 }
 
 pub(crate) fn document(method: &str) -> String {
-    let step = |id: &str, method: &str, path: &str| {
-        json!({
-            "id": id,
-            "format": "OpenAPI",
-            "task": {
-                "openapi": "3.0.3",
-                "info": {"title": "Slow", "version": "1"},
-                "servers": [{"url": "https://slow.example"}],
-                "paths": {path: {method: {"responses": {"200": {"description": "Done"}}}}}
-            },
-            "output_mapping": {id: "$.value"}
-        })
+    let step = |id: &str, call: &str| {
+        http_step("slow.example", id, call, json!({}), json!({id: "$.value"}))
     };
-    let mut document = json!({
-        "a2s": "1.0.0",
-        "name": "Slow",
+    let steps = json!([
+        step("first", "POST /first"),
+        step("second", &format!("{method} /slow")),
+        step("third", "GET /third"),
+    ]);
+    let members = json!({
         "description": "Asks a slow service",
         "domains": ["slow.example"],
-        "version": "1.0.0",
-        "authors": [{"name": "Test"}],
-        "execution": {"type": "sequence", "steps": [
-            step("first", "post", "/first"), step("second", method, "/slow"), step("third", "get", "/third")
-        ]}
+        "execution": {"type": "sequence", "steps": steps},
     });
-    let digest = a2s::compile(document.to_string().as_bytes()).digest.unwrap();
-    document["checksum"] = json!(digest);
-    document.to_string()
+    fixture_document("Slow", &members)
 }
 
 /// A run whose second step is under way, by its id.

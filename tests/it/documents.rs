@@ -1,16 +1,11 @@
 //! Documents: every good one compiles, every bad one says why, and the digest is of the content.
 
-mod styles;
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use a2s::{Compilation, Digest, compile};
-use proptest::prelude::*;
-use proptest::sample::Index;
-use serde_json::{Map, Value, json};
+use a2s::{Compilation, compile};
+use serde_json::Value;
 
-use self::styles::Style;
 use crate::harness::root;
 
 /// The placeholder of a checksum or pin, which a draft may have.
@@ -186,139 +181,5 @@ fn the_digest_is_that_of_the_published_vectors() {
                 assert_eq!(digest.as_deref(), vector["digest"].as_str(), "{name}");
             }
         }
-    }
-}
-
-fn digest(source: &str) -> Option<Digest> {
-    compile(source.as_bytes()).digest
-}
-
-#[test]
-fn a_shipped_document_has_its_digest_in_every_style() {
-    for entry in std::fs::read_dir(root().join("capabilities")).unwrap() {
-        let path = entry.unwrap().path();
-        let source = std::fs::read_to_string(&path).unwrap();
-        let content = a2s::parse_value(source.as_bytes()).unwrap();
-        for seed in 0..Style::ALL.len() {
-            let style = Style::ALL[seed];
-            let rewritten = style.write(&content, &[seed, 3, 1, 4, 1, 5, 9, 2, 6]);
-            assert_eq!(digest(&rewritten), digest(&source), "{}\n{rewritten}", path.display());
-        }
-    }
-}
-
-/// Values as documents have them.
-fn any_value() -> impl Strategy<Value = Value> {
-    let text = prop_oneof![
-        "[a-zA-Z0-9_./:#${}'\"-]{0,12}",
-        "[ \t\na-z:#-]{0,12}",
-        any::<String>(),
-        proptest::sample::select(vec![
-            "null", "true", "~", "1", "1.0", "0x1f", "<<", "yes", "- a", "k: v", "|"
-        ])
-        .prop_map(str::to_owned),
-    ];
-    let scalar = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        (-9_007_199_254_740_991_i64..=9_007_199_254_740_991).prop_map(Value::from),
-        (-1000_i64..1000).prop_map(Value::from),
-        (-1e9..1e9_f64).prop_map(Value::from),
-        text.clone().prop_map(Value::from),
-    ];
-    scalar.prop_recursive(4, 40, 6, move |inner| {
-        let members = prop::collection::btree_map(text.clone(), inner.clone(), 0..6);
-        prop_oneof![
-            prop::collection::vec(inner, 0..6).prop_map(Value::from),
-            members.prop_map(|members| members.into_iter().collect::<Map<_, _>>().into()),
-        ]
-    })
-}
-
-fn any_document() -> impl Strategy<Value = Value> {
-    let text = prop_oneof!["[a-z]{1,8}", any::<String>()];
-    prop::collection::btree_map(text, any_value(), 1..6).prop_map(|mut members| {
-        members.remove("checksum");
-        members.into_iter().collect::<Map<_, _>>().into()
-    })
-}
-
-/// The pointers of all scalars.
-fn scalars(value: &Value, pointer: &str, found: &mut Vec<String>) {
-    match value {
-        Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                scalars(item, &format!("{pointer}/{index}"), found);
-            }
-        }
-        Value::Object(members) => {
-            for (key, member) in members {
-                let key = key.replace('~', "~0").replace('/', "~1");
-                scalars(member, &format!("{pointer}/{key}"), found);
-            }
-        }
-        _ => found.push(pointer.to_owned()),
-    }
-}
-
-proptest! {
-    #[test]
-    fn the_way_it_is_written_does_not_change_the_digest(
-        document in any_document(),
-        style in proptest::sample::select(Style::ALL.to_vec()),
-        choices in prop::collection::vec(0_usize..1000, 1..30),
-    ) {
-        let source = style.write(&document, &choices);
-        prop_assert_eq!(digest(&source), Digest::of_document(&document).ok(), "{}", source);
-    }
-
-    #[test]
-    fn every_scalar_changes_the_digest(document in any_document(), place in any::<Index>()) {
-        let mut pointers = Vec::new();
-        scalars(&document, "", &mut pointers);
-        prop_assume!(!pointers.is_empty());
-        let mut changed = document.clone();
-        let scalar = changed.pointer_mut(&pointers[place.index(pointers.len())]).unwrap();
-        *scalar = match scalar.take() {
-            Value::Null => json!(""),
-            Value::Bool(value) => json!(!value),
-            Value::String(text) => json!(text + "x"),
-            other => json!(other.to_string()),
-        };
-        prop_assert_ne!(digest(&changed.to_string()), digest(&document.to_string()));
-    }
-
-    #[test]
-    fn every_key_and_element_changes_the_digest(document in any_document(), key in "[a-z]{9,12}") {
-        let mut more = document.clone();
-        more.as_object_mut().unwrap().insert(key, Value::Null);
-        let mut fewer = document.clone();
-        fewer.as_object_mut().unwrap().shift_remove_entry(document.as_object().unwrap().keys().next().unwrap());
-        let nested = json!({ "inner": [document] });
-        let twice = json!({ "inner": [document, null] });
-        let digests = [&document, &more, &fewer, &nested, &twice].map(|value| digest(&value.to_string()));
-        prop_assert_eq!(digests.iter().collect::<BTreeSet<_>>().len(), digests.len());
-    }
-
-    #[test]
-    fn no_text_makes_the_compiler_panic(source in any::<String>()) {
-        let _ = compile(source.as_bytes());
-    }
-
-    #[test]
-    fn no_change_of_a_document_makes_the_compiler_panic(
-        place in any::<Index>(),
-        length in 0_usize..40,
-        instead in prop_oneof!["[-:{}\\[\\]$'\"#&*!|> \na-z0-9]{0,20}", any::<String>()],
-        which in any::<Index>(),
-    ) {
-        let documents = documents("valid");
-        let (_, source) = which.get(&documents);
-        let mut letters: Vec<char> = source.chars().collect();
-        let from = place.index(letters.len());
-        let to = (from + length).min(letters.len());
-        letters.splice(from..to, instead.chars());
-        let compilation = compile(letters.iter().collect::<String>().as_bytes());
-        prop_assert_eq!(compilation.document.is_none(), compilation.diagnostics.iter().any(a2s::Diagnostic::is_error));
     }
 }

@@ -6,7 +6,7 @@ use axum::routing::post;
 use axum::{Json, Router, http::HeaderMap};
 use serde_json::{Value, json};
 
-use crate::harness::{RUNTIME, World, a2s_in, root};
+use crate::harness::{World, a2s_in, root, serve};
 use crate::http::get;
 
 const KEY: &str = "the key of the endpoint";
@@ -21,13 +21,7 @@ fn endpoint() -> String {
             (0..texts).map(|index| json!({"index": index, "embedding": [1, 2, 2]})).collect();
         Json(json!({"data": data}))
     };
-    RUNTIME.block_on(async {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let base = format!("http://{}/v1", listener.local_addr().unwrap());
-        let router = Router::new().route("/v1/embeddings", post(answer));
-        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        base
-    })
+    format!("{}/v1", serve(Router::new().route("/v1/embeddings", post(answer))))
 }
 
 fn config(world: &World, base: &str) -> String {

@@ -10,11 +10,12 @@ use axum::Json;
 use axum::extract::{Request, State};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::{PostgresDatabase, fixture_document, http_step};
 use tokio::sync::watch;
 
-use crate::harness::{RUNTIME, Server};
+use crate::harness::{RUNTIME, Server, serve};
 use crate::http;
-use crate::postgres::Database;
+use crate::postgres::create_database;
 use crate::test_servers::Postgres;
 
 const TOKEN: &str = "of-the-owner";
@@ -44,12 +45,7 @@ impl Service {
         let (hold, held) = watch::channel(held);
         let shared = Shared { counts: Arc::new(tell), held };
         let router = axum::Router::new().fallback(Self::answer).with_state(shared);
-        let url = RUNTIME.block_on(async {
-            let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-            let url = format!("http://{}", listener.local_addr().unwrap());
-            tokio::spawn(async move { axum::serve(listener, router).await });
-            url
-        });
+        let url = serve(router);
         Self { url, counts, held: hold }
     }
 
@@ -84,41 +80,20 @@ fn number_of(line: &str) -> usize {
 }
 
 fn document() -> String {
-    let step = |id: &str, method: &str, path: &str| {
-        let parameter =
-            json!({"name": "n", "in": "path", "required": true, "schema": {"type": "string"}});
-        let operation = json!({
-            "parameters": [parameter], "responses": {"200": {"description": "Done"}},
-        });
-        json!({
-            "id": id,
-            "format": "OpenAPI",
-            "task": {
-                "openapi": "3.0.3",
-                "info": {"title": "Shop", "version": "1"},
-                "servers": [{"url": "https://shop.example"}],
-                "paths": {path: {method: operation}}
-            },
-            "input_mapping": {"pathParameters": {"n": "${n}"}},
-            "output_mapping": {id: "$.value"}
-        })
+    let step = |id: &str, call: &str| {
+        http_step("shop.example", id, call, json!({"n": "${n}"}), json!({id: "$.value"}))
     };
-    let mut document = json!({
-        "a2s": "1.0.0",
-        "name": "Shop",
+    let steps = json!([
+        step("order", "POST /orders/{n}"),
+        step("rate", "GET /rates/{n}"),
+        step("note", "POST /notes/{n}"),
+    ]);
+    let members = json!({
         "description": "Orders, asks for a rate and notes it",
         "domains": ["shop.example"],
-        "version": "1.0.0",
-        "authors": [{"name": "Test"}],
-        "execution": {"type": "sequence", "steps": [
-            step("order", "post", "/orders/{n}"),
-            step("rate", "get", "/rates/{n}"),
-            step("note", "post", "/notes/{n}"),
-        ]}
+        "execution": {"type": "sequence", "steps": steps},
     });
-    let digest = a2s::compile(document.to_string().as_bytes()).digest.unwrap();
-    document["checksum"] = json!(digest);
-    document.to_string()
+    fixture_document("Shop", &members)
 }
 
 /// A registry and executors on one database.
@@ -128,13 +103,13 @@ struct Shop {
     database: String,
     registry: Server,
     upstream: String,
-    _database: Option<Database>,
+    _database: Option<PostgresDatabase>,
 }
 
 impl Shop {
     /// None without a server.
     fn open(service: &Service) -> Option<Self> {
-        let database = Database::new()?;
+        let database = create_database()?;
         let address = database.address.as_str();
         let shop = Self::with(service, address, &["--database", address]);
         Some(Self { _database: Some(database), ..shop })
@@ -369,7 +344,7 @@ fn queued_runs_start_fairly_on_any_executor() {
 fn unrecorded_request_is_not_sent() {
     const RUNS: usize = 12;
     // It is stopped, so it cannot be that of other tests.
-    let (Some(_), Some(postgres)) = (Database::new(), Postgres::start()) else { return };
+    let (Some(_), Some(postgres)) = (create_database(), Postgres::start()) else { return };
     let is_note = |line: &str| line.contains("/notes/");
     let mut service = Service::start(|line| line.contains("/rates/"));
     // The registry is there all the time.

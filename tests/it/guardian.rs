@@ -10,8 +10,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::routing::post;
 use serde_json::{Value, json};
+use test_support::{allow, rpc_result};
 
-use crate::harness::{RUNTIME, World, root};
+use crate::harness::{RUNTIME, World, root, serve};
 
 type Heard = Arc<Mutex<Vec<Value>>>;
 
@@ -36,26 +37,21 @@ fn faults(schema: &str, definition: &str, message: &Value) -> Vec<String> {
 /// Allows everything and keeps what it was asked; changes Paris in the weather request.
 async fn answer(State(heard): State<Heard>, Json(request): Json<Value>) -> Json<Value> {
     heard.lock().unwrap().push(request.clone());
-    let mut result = json!({ "decision": "allow", "message": "fine" });
+    let mut result = allow();
     let inputs = &request["params"]["toolCallRequest"]["inputs"];
     if inputs[0]["name"] == "pathParameters.city" && inputs[0]["value"] == "Paris" {
         let mut modified = request.clone();
         modified["params"]["toolCallRequest"]["inputs"][0]["value"] = json!("Rome");
         result = json!({ "decision": "modify", "message": "Rome is nicer", "modifiedRequest": modified });
     }
-    Json(json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }))
+    rpc_result(&request, result)
 }
 
 /// A guardian that answers so: where it is, and what it was asked.
 fn listen() -> (String, Heard) {
     let heard = Heard::default();
     let router = axum::Router::new().route("/", post(answer)).with_state(Arc::clone(&heard));
-    let url = RUNTIME.block_on(async {
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let url = format!("http://{}/", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        url
-    });
+    let url = format!("{}/", serve(router));
     (url, heard)
 }
 

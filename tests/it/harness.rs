@@ -8,13 +8,20 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use a2s_cli::mock_services::{MockService, MockServiceBuilder};
+use axum::Router;
 use serde_json::Value;
 use tempfile::TempDir;
+use test_support::mock_services::{self, MockService, MockServiceBuilder};
 use tokio::runtime::Runtime;
 
 /// Where stand-ins run, and HTTP requests of tests.
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
+/// Serves `router` on a free port of loopback while the tests run, and returns its address, without a
+/// path.
+pub(crate) fn serve(router: Router) -> String {
+    format!("http://{}", RUNTIME.block_on(test_support::serve(router)))
+}
 
 /// The time after which a command that should have ended is killed.
 const LONGEST_COMMAND: Duration = Duration::from_secs(300);
@@ -340,7 +347,7 @@ impl World {
 
     /// The same, not started yet.
     pub(crate) fn down(flags: &[&str]) -> Self {
-        Self::among(a2s_cli::mock_services::all(), flags)
+        Self::among(mock_services::all(), flags)
     }
 
     /// The same, with other stand-ins.
@@ -348,7 +355,7 @@ impl World {
         let standins: Vec<MockService> = RUNTIME.block_on(async {
             let mut running = Vec::new();
             for service in services {
-                running.push(service.start().await.unwrap());
+                running.push(service.start().await);
             }
             running
         });
@@ -474,6 +481,13 @@ impl World {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
+    }
+
+    /// Publishes a document, with whatever checksum it has.
+    pub(crate) fn publish(&self, document: &str) {
+        let file = self.write("published.yaml", document);
+        self.a2s(&["checksum", "--write", &file]).exits(0);
+        self.a2s(&["publish", "--skip-tests", &file]).exits(0);
     }
 
     /// The stand-in for a host.

@@ -18,12 +18,12 @@ use a2s::{
     Capability, CapabilityExample, Document, Domain, ExampleResponse, InputLocation, OutputMapping,
     StepAction, Task, TaskInputs, VariableSource,
 };
-use a2s_cli::mock_services::MockServiceBuilder;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
+use test_support::mock_services::MockServiceBuilder;
 
 /// The largest request body that is read.
 const MAX_BODY: usize = 1 << 20;

@@ -3,53 +3,16 @@
 use std::path::Path;
 
 use serde_json::Value;
-use sqlx::postgres::PgConnection;
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
 use tempfile::TempDir;
+use test_support::{PostgresDatabase, require_postgres_server};
 use url::Url;
 
 use crate::harness::{RUNTIME, Ran, Server, a2s_in, shipped};
 use crate::http::get;
 
-/// A database of its own on the server; dropped with this.
-pub(crate) struct Database {
-    server: String,
-    pub(crate) address: Url,
-}
-
-impl Database {
-    /// None without a server, said aloud.
-    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-    #[expect(clippy::disallowed_methods, reason = "a server may have databases of other tests")]
-    pub(crate) fn new() -> Option<Self> {
-        let Ok(server) = std::env::var("A2S_TEST_POSTGRES_URL") else {
-            eprintln!("SKIPPED: A2S_TEST_POSTGRES_URL names no server");
-            return None;
-        };
-        let mut address = Url::parse(&server).unwrap();
-        address.set_path(&format!("a2s_it_{}", uuid::Uuid::new_v4().simple()));
-        let database = Self { server, address };
-        database.tell("CREATE DATABASE", " TEMPLATE template0");
-        Some(database)
-    }
-
-    fn tell(&self, verb: &str, how: &str) {
-        let sql = format!("{verb} {}{how}", self.address.path().trim_start_matches('/'));
-        RUNTIME.block_on(async {
-            let mut server = PgConnection::connect(&self.server).await.unwrap();
-            server.execute(AssertSqlSafe(sql)).await.unwrap();
-        });
-    }
-
-    fn password(&self) -> &str {
-        self.address.password().unwrap()
-    }
-}
-
-impl Drop for Database {
-    fn drop(&mut self) {
-        self.tell("DROP DATABASE", " WITH (FORCE)");
-    }
+/// A new database on the server; none, and a word about that, without a server.
+pub(crate) fn create_database() -> Option<PostgresDatabase> {
+    Some(RUNTIME.block_on(PostgresDatabase::create(&require_postgres_server()?)))
 }
 
 /// What is published there.
@@ -74,7 +37,7 @@ pub(crate) fn write_draft(folder: &Path) -> String {
 
 #[test]
 fn a_registry_on_postgres_keeps_everything_there() {
-    let Some(database) = Database::new() else { return };
+    let Some(database) = create_database() else { return };
     let folder = TempDir::new().unwrap();
     let flags = ["--database", database.address.as_str()];
     let registry = Server::alone("registry", folder.path().join("one"), &flags);
@@ -109,7 +72,7 @@ fn a_registry_on_postgres_keeps_everything_there() {
 
 #[test]
 fn a_database_that_is_not_there_is_told_without_its_password() {
-    let Some(database) = Database::new() else { return };
+    let Some(database) = create_database() else { return };
     let folder = TempDir::new().unwrap();
     let start = |change: &dyn Fn(&mut Url), variables: &[(&str, &str)]| -> Ran {
         let mut address = database.address.clone();
@@ -119,7 +82,10 @@ fn a_database_that_is_not_there_is_told_without_its_password() {
         environment.extend(variables);
         let ran = a2s_in(Path::new("."), &environment, &["--json", "reindex"]);
         for text in [&ran.stdout, &ran.stderr] {
-            assert!(!text.contains(database.password()) && !text.contains("s3cret"), "{ran:?}");
+            assert!(
+                !text.contains(database.address.password().unwrap()) && !text.contains("s3cret"),
+                "{ran:?}"
+            );
         }
         ran
     };
@@ -136,10 +102,11 @@ fn a_database_that_is_not_there_is_told_without_its_password() {
     // The password may be where `psql` looks for it.
     let without = |url: &mut Url| url.set_password(None).unwrap();
     start(&without, &[]).exits(1);
-    start(&without, &[("PGPASSWORD", database.password())]).exits(0);
+    start(&without, &[("PGPASSWORD", database.address.password().unwrap())]).exits(0);
     let file = folder.path().join("pgpass");
     let host = database.address.host_str().unwrap();
-    std::fs::write(&file, format!("{host}:*:*:*:{}\n", database.password())).unwrap();
+    std::fs::write(&file, format!("{host}:*:*:*:{}\n", database.address.password().unwrap()))
+        .unwrap();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;

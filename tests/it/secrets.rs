@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use a2s_cli::mock_services::MockServiceBuilder;
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use test_support::mock_services::MockServiceBuilder;
 
 use crate::harness::{World, a2s_reading};
 
@@ -241,10 +241,8 @@ fn for_each_file(folder: &Path, look: &mut impl FnMut(&Path)) {
 
 #[test]
 fn nothing_that_is_printed_logged_or_written_tells_a_credential() {
-    let service = MockServiceBuilder::new(
-        "api.guarded.example".parse().unwrap(),
-        Router::new().fallback(parrot),
-    );
+    let router = Router::new().fallback(parrot);
+    let service = MockServiceBuilder::for_host("api.guarded.example", router);
     let mut world = World::among(vec![service], &[]);
     let log = world.folder().join("log");
     // The most that anybody can ask for.

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::{Request, State};
 use serde_json::{Value, json};
 
-use crate::harness::{RUNTIME, World, a2s, asked_others};
+use crate::harness::{World, a2s, asked_others, serve};
 use crate::http;
 
 /// A receiver of OTLP: its address, and the path and body of each request.
@@ -19,12 +19,7 @@ fn collector() -> (String, mpsc::Receiver<(String, Bytes)>) {
         tell.send((path, body)).unwrap();
     };
     let router = axum::Router::new().fallback(take).with_state(tell);
-    let url = RUNTIME.block_on(async {
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        url
-    });
+    let url = serve(router);
     (url, told)
 }
 

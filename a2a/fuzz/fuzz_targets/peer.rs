@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use a2a::fuzzing::{check_answer, check_card};
+use agent::fuzz::a2a::{check_answer, check_card};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

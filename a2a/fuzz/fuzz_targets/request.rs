@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| a2a::fuzzing::check_request(bytes));
+fuzz_target!(|bytes: &[u8]| a2a::fuzz::check_request(bytes));

@@ -21,6 +21,7 @@ use axum::http::{HeaderMap, Response};
 use axum::response::Redirect;
 use axum::routing::post;
 use serde_json::{Value, json};
+use test_support::{allow, rpc_result};
 use url::Url;
 
 /// What the guardian of a test does with a question.
@@ -40,10 +41,7 @@ pub(crate) enum Reply {
 
 /// Serve on a free port until the test ends.
 pub(crate) async fn serve(router: Router) -> Url {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = Url::parse(&format!("http://{}/aos", listener.local_addr().unwrap())).unwrap();
-    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    url
+    Url::parse(&format!("http://{}/aos", test_support::serve(router).await)).unwrap()
 }
 
 /// A guardian that answers each question with what `reply` makes of it.
@@ -516,9 +514,7 @@ async fn a_guardian_is_asked_again_for_a_bounded_time() {
 
 #[tokio::test]
 async fn a_guardian_that_starts_late_is_reached() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = test_support::unused_address();
     let url = Url::parse(&format!("http://{address}/aos")).unwrap();
     let retry_for = Duration::from_secs(600);
     let client = GuardianClient::new(url, Options { retry_for, ..Options::default() }).unwrap();
@@ -526,8 +522,7 @@ async fn a_guardian_that_starts_late_is_reached() {
     tokio::task::yield_now().await;
     let answer = |body: Bytes| async move {
         let question: Value = serde_json::from_slice(&body).unwrap();
-        let decision = json!({"decision": "allow", "message": ""});
-        axum::Json(json!({"jsonrpc": "2.0", "id": question["id"], "result": decision}))
+        rpc_result(&question, allow())
     };
     let listener = tokio::net::TcpListener::bind(address).await.unwrap();
     let router = Router::new().route("/aos", post(answer));

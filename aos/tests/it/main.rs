@@ -1,7 +1,6 @@
 //! The protocol from outside: the published schema, the documented forms, and a client against real servers.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod authority;
 mod client;
 mod examples;
 mod generate;

@@ -13,28 +13,22 @@ use axum::body::to_bytes;
 use axum::extract::Request;
 use axum::http::Version;
 use axum::routing::post;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
-use serde_json::{Value, json};
+use serde_json::Value;
+use test_support::{CertificateAuthority, allow, rpc_result};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use url::Url;
 
-use crate::authority::Authority;
 use crate::client::tool_call;
 
-impl Authority {
-    fn identity(&self) -> ClientIdentity {
-        let (certificate, key) = self.sign();
-        ClientIdentity::from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes())
-            .unwrap()
-    }
+fn identity(authority: &CertificateAuthority) -> ClientIdentity {
+    let (certificate, key) = authority.sign();
+    ClientIdentity::from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes()).unwrap()
+}
 
-    fn trusted(&self) -> TrustRoots {
-        TrustRoots::from_pem(self.certificate.pem().as_bytes()).unwrap()
-    }
+fn trusted(authority: &CertificateAuthority) -> TrustRoots {
+    TrustRoots::from_pem(authority.certificate.pem().as_bytes()).unwrap()
 }
 
 /// Connections that have said who they are.
@@ -63,36 +57,22 @@ impl axum::serve::Listener for Listener {
 
 /// A guardian that allows whoever shows a certificate of `authority`, and notes how it was asked.
 async fn guardian(
-    authority: &Authority,
+    authority: &CertificateAuthority,
     protocols: &[&str],
     seen: Arc<Mutex<Vec<Version>>>,
 ) -> Url {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    roots.add(authority.certificate.der().clone()).unwrap();
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-    let (certificate, key) = authority.sign();
-    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let mut tls = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_client_cert_verifier(verifier.build().unwrap())
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    tls.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let answer = move |request: Request| {
         let seen = Arc::clone(&seen);
         async move {
             seen.lock().unwrap().push(request.version());
             let body = to_bytes(request.into_body(), 1 << 20).await.unwrap();
             let question: Value = serde_json::from_slice(&body).unwrap();
-            let result = json!({"decision": "allow", "message": ""});
-            axum::Json(json!({"jsonrpc": "2.0", "id": question["id"], "result": result}))
+            rpc_result(&question, allow())
         }
     };
     let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = tcp.local_addr().unwrap().port();
-    let listener = Listener { tcp, acceptor: TlsAcceptor::from(Arc::new(tls)) };
+    let listener = Listener { tcp, acceptor: TlsAcceptor::from(authority.mutual_tls(protocols)) };
     let router = Router::new().route("/aos", post(answer));
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     Url::parse(&format!("https://localhost:{port}/aos")).unwrap()
@@ -109,17 +89,17 @@ fn client(
 
 #[tokio::test]
 async fn both_sides_show_who_they_are() {
-    let (known, unknown) = (Authority::new(), Authority::new());
+    let (known, unknown) = (CertificateAuthority::new(), CertificateAuthority::new());
     let url = guardian(&known, &["h2", "http/1.1"], Arc::default()).await;
     let outcome =
-        client(&url, Some(known.identity()), Some(known.trusted())).ask(&tool_call()).await;
+        client(&url, Some(identity(&known)), Some(trusted(&known))).ask(&tool_call()).await;
     assert_eq!((outcome.verdict, outcome.origin), (Verdict::Allow, VerdictSource::Guardian));
     // It does not know the agent; the agent does not know it; nobody shows anything.
     for (identity, authorities) in [
-        (Some(unknown.identity()), Some(known.trusted())),
-        (Some(known.identity()), Some(unknown.trusted())),
-        (Some(known.identity()), None),
-        (None, Some(known.trusted())),
+        (Some(identity(&unknown)), Some(trusted(&known))),
+        (Some(identity(&known)), Some(trusted(&unknown))),
+        (Some(identity(&known)), None),
+        (None, Some(trusted(&known))),
     ] {
         let outcome = client(&url, identity, authorities).ask(&tool_call()).await;
         assert_eq!(outcome.verdict, Verdict::Deny);
@@ -129,13 +109,13 @@ async fn both_sides_show_who_they_are() {
 
 #[tokio::test]
 async fn http_2_is_spoken_where_it_is_offered() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for (offered, spoken) in
         [(&["h2", "http/1.1"][..], Version::HTTP_2), (&["http/1.1"], Version::HTTP_11)]
     {
         let seen = Arc::<Mutex<Vec<Version>>>::default();
         let url = guardian(&authority, offered, Arc::clone(&seen)).await;
-        let client = client(&url, Some(authority.identity()), Some(authority.trusted()));
+        let client = client(&url, Some(identity(&authority)), Some(trusted(&authority)));
         assert_eq!(client.ask(&tool_call()).await.verdict, Verdict::Allow);
         assert_eq!(*seen.lock().unwrap(), [spoken]);
     }
@@ -143,7 +123,7 @@ async fn http_2_is_spoken_where_it_is_offered() {
 
 #[test]
 fn what_is_no_certificate_is_told_and_not_shown() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (certificate, key) = authority.sign();
     let (certificate, key) = (certificate.pem(), key.serialize_pem());
     let refused = |certificate: &str, key: &str| {

@@ -8,4 +8,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| executor::fuzzing::mcp::check(bytes));
+fuzz_target!(|bytes: &[u8]| executor::fuzz::mcp::check(bytes));

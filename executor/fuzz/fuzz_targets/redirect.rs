@@ -7,4 +7,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| executor::fuzzing::redirect::check(data));
+fuzz_target!(|data: &[u8]| executor::fuzz::redirect::check(data));

@@ -1,6 +1,5 @@
 //! A guardian with scripted answers, a service that counts, and everything in between.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
@@ -14,7 +13,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use prometheus_client::registry::Registry;
 use serde_json::json;
-use tokio::net::TcpListener;
+use test_support::{serve, unused_address};
 use url::Url;
 
 use super::*;
@@ -30,13 +29,6 @@ const OPEN: FailMode = FailMode::Open;
 
 /// The most bytes of a response: answers of guardians may be as large as a message about it.
 const SMALL_RESPONSE: usize = 64 << 10;
-
-async fn serve(router: Router) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    address
-}
 
 /// A guardian that answers each question with `answer`, and keeps the questions.
 async fn start_guardian(
@@ -448,10 +440,7 @@ async fn request_without_verdict_is_not_sent_by_default() {
 async fn a_silent_guardian_means_no_unless_configured_otherwise() {
     let service = Service::start().await;
     let silent = serve(Router::new().fallback(async || std::future::pending::<()>().await)).await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nobody = listener.local_addr().unwrap();
-    drop(listener);
-    for (case, address) in [("timeout", silent), ("unreachable", nobody)] {
+    for (case, address) in [("timeout", silent), ("unreachable", unused_address())] {
         let url = Url::parse(&format!("http://{address}/aos")).unwrap();
         let timeout = Duration::from_millis(50);
         let config = || GuardianConfig { timeout, ..GuardianConfig::new(url.clone()) };

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
+use test_support::serve;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use uuid::Uuid;
@@ -22,14 +23,6 @@ use crate::gate::{GuardedInputs, GuardedStep, GuardianGate};
 use crate::request::TaskContract;
 use crate::request::test_fixtures::{Still, inputs, openapi};
 use crate::secrets::RunSecrets;
-
-/// Serves `router` and gives its address.
-async fn serve(router: Router) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    address
-}
 
 /// A configuration with a test's limits. `https://api.example` leads to `upstream`.
 pub(super) fn config(upstream: Option<SocketAddr>, path: &str) -> Config {

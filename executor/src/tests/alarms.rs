@@ -46,9 +46,7 @@ async fn open(world: &World) -> App {
 async fn wait_for_a_person(world: &World, app: App) -> (App, Uuid) {
     let id = start(&app, "Send", json!({})).await;
     world.service.arrived("POST /hold/send", 1).await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let app = world.crash_and_open(app).await;
     events(&app, id).await;
     assert_eq!(read(&app, id).await.status, RunStatus::Waiting);
     (app, id)

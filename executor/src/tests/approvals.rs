@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::world::{
-    PATIENCE, World, allow, assert_gapless, assert_succeeded, call, deny, events as read_events,
-    output, read, run, sequence, start, task, transcript, with,
+    PATIENCE, World, allow, assert_gapless, assert_succeeded, call, cancel, deny,
+    events as read_events, output, read, run, sequence, task, transcript, with,
 };
 use crate::App;
 use crate::clock::Clock as _;
@@ -100,6 +100,16 @@ async fn waiting(world: &World, app: &App) -> Run {
     assert_eq!(run.status, RunStatus::Waiting, "{run:#?}");
     assert_eq!(world.service.count("POST /pay"), 0);
     run
+}
+
+/// A run that waits so, where a desk decides.
+async fn waiting_run() -> (World, Desk, App, Uuid) {
+    let world = World::new().await;
+    publish(&world);
+    let desk = Desk::open(&world);
+    let app = world.open().await;
+    let id = waiting(&world, &app).await.id;
+    (world, desk, app, id)
 }
 
 /// The execution that a question names.
@@ -193,11 +203,7 @@ async fn an_approval_lets_the_run_go_on_at_its_step() {
 
 #[tokio::test]
 async fn a_rejection_ends_the_run() {
-    let world = World::new().await;
-    publish(&world);
-    let desk = Desk::open(&world);
-    let app = world.open().await;
-    let id = waiting(&world, &app).await.id;
+    let (world, desk, app, id) = waiting_run().await;
     desk.settle("rejected");
     let run = ended(&app, id).await;
     assert_eq!(run.status, RunStatus::Denied);
@@ -231,11 +237,7 @@ async fn the_end_of_the_time_ends_the_run() {
 
 #[tokio::test]
 async fn what_was_approved_while_nobody_asked_holds_behind_its_time() {
-    let world = World::new().await;
-    publish(&world);
-    let desk = Desk::open(&world);
-    let app = world.open().await;
-    let id = waiting(&world, &app).await.id;
+    let (world, desk, app, id) = waiting_run().await;
     app.crash().await;
     desk.settle("approved");
     world.pass(Duration::from_secs(31 * 60));
@@ -246,11 +248,7 @@ async fn what_was_approved_while_nobody_asked_holds_behind_its_time() {
 
 #[tokio::test]
 async fn a_run_that_waits_survives_its_executor() {
-    let world = World::new().await;
-    publish(&world);
-    let desk = Desk::open(&world);
-    let app = world.open().await;
-    let id = waiting(&world, &app).await.id;
+    let (world, desk, app, id) = waiting_run().await;
     app.crash().await;
     let app = world.open().await;
     asked_again(&world, 1).await;
@@ -262,11 +260,7 @@ async fn a_run_that_waits_survives_its_executor() {
 
 #[tokio::test]
 async fn a_crash_between_approved_and_sent_loses_no_approval() {
-    let world = World::new().await;
-    publish(&world);
-    let desk = Desk::open(&world);
-    let app = world.open().await;
-    let id = waiting(&world, &app).await.id;
+    let (world, desk, app, id) = waiting_run().await;
     desk.settle("approved");
     ended(&app, id).await;
     let events = read_events(&app, id).await;
@@ -283,11 +277,7 @@ async fn a_crash_between_approved_and_sent_loses_no_approval() {
 
 #[tokio::test]
 async fn a_crash_behind_the_answer_to_a_question_loses_no_approval() {
-    let world = World::new().await;
-    publish(&world);
-    let desk = Desk::open(&world);
-    let app = world.open().await;
-    let id = waiting(&world, &app).await.id;
+    let (world, desk, app, id) = waiting_run().await;
     let execution = requested(&read_events(&app, id).await)[0].2;
     app.crash().await;
     // It has asked, was answered yes, which used the approval up, and died before it recorded that.
@@ -300,13 +290,8 @@ async fn a_crash_behind_the_answer_to_a_question_loses_no_approval() {
 
 #[tokio::test]
 async fn a_run_that_is_cancelled_waits_no_more() {
-    let world = World::new().await;
-    publish(&world);
-    let desk = Desk::open(&world);
-    let app = world.open().await;
-    let id = waiting(&world, &app).await.id;
-    let cancelled =
-        call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], json!({})).await;
+    let (world, desk, app, id) = waiting_run().await;
+    let cancelled = cancel(&app, id).await;
     assert_eq!(cancelled.run().status, RunStatus::Cancelled);
     desk.settle("approved");
     let path = format!("/v1/executions/{id}/resume");
@@ -326,9 +311,7 @@ async fn steps_beside_one_that_waits_come_to_their_end() {
     let rest = json!({"execution": {"type": "parallel", "steps": steps}});
     world.registry.publish_newer("Pay", &rest);
     let desk = Desk::open(&world);
-    let app = world.open().await;
-    let id = start(&app, "Pay", json!({})).await;
-    world.service.arrived("POST /hold/slow", 1).await;
+    let (app, id) = world.open_until("Pay", json!({}), "POST /hold/slow").await;
     assert_eq!(read(&app, id).await.status, RunStatus::Running);
     world.service.release("slow");
     until("it waits", || async { read(&app, id).await.status == RunStatus::Waiting }).await;
@@ -341,11 +324,7 @@ async fn steps_beside_one_that_waits_come_to_their_end() {
 
 #[tokio::test]
 async fn a_person_has_it_asked_at_once() {
-    let world = World::new().await;
-    publish(&world);
-    let desk = Desk::open(&world);
-    let app = world.open().await;
-    let id = waiting(&world, &app).await.id;
+    let (world, desk, app, id) = waiting_run().await;
     let path = format!("/v1/executions/{id}/resume");
     let refused = call(&app, Method::POST, &path, &[], json!({"decision": "skip"})).await;
     assert_eq!(refused.problem().1, "A2S300");
@@ -359,11 +338,7 @@ async fn a_person_has_it_asked_at_once() {
 
 #[tokio::test]
 async fn a_guardian_that_is_silent_meanwhile_decides_nothing() {
-    let world = World::new().await;
-    publish(&world);
-    let desk = Desk::open(&world);
-    let app = world.open().await;
-    let id = waiting(&world, &app).await.id;
+    let (world, desk, app, id) = waiting_run().await;
     desk.settle("silent");
     asked_again(&world, 1).await;
     assert_eq!(read(&app, id).await.status, RunStatus::Waiting);

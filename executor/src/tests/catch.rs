@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use a2s_api::{ErrorHandlerKind, EventKind, Run, RunStatus};
-use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::world::{
-    World, allow, assert_succeeded, call, deny, events, output, read, run, sequence, start, task,
+    World, allow, assert_succeeded, cancel, deny, events, output, read, run, sequence, start, task,
     transcript, wait_for, with,
 };
 
@@ -235,9 +234,7 @@ async fn a_denial_does_not_hide_behind_a_failure_that_came_first() {
             && question["params"]["context"]["stepId"] == "both/held";
         if denies { deny() } else { allow() }
     });
-    let app = world.open().await;
-    let id = start(&app, "Beside", json!({})).await;
-    world.service.arrived("POST /hold/x", 1).await;
+    let (app, id) = world.open_until("Beside", json!({}), "POST /hold/x").await;
     wait_for(
         &app,
         id,
@@ -264,10 +261,8 @@ async fn nothing_goes_on_behind_a_cancellation() {
         task("after", "GET /echo/after", json!({}), json!({})),
     ]));
     world.registry.publish_newer("Held", &json!({"execution": execution}));
-    let app = world.open().await;
-    let id = start(&app, "Held", json!({})).await;
-    world.service.arrived("GET /hold/x", 1).await;
-    call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await;
+    let (app, id) = world.open_until("Held", json!({}), "GET /hold/x").await;
+    cancel(&app, id).await;
     events(&app, id).await;
     assert_eq!(read(&app, id).await.status, RunStatus::Cancelled);
     assert_eq!(world.service.asked().len(), 1);
@@ -285,12 +280,8 @@ async fn nothing_goes_on_behind_an_unknown_outcome() {
             with(execution, json!({"id": "around", "on_error": "continue"})),
         ]}}),
     );
-    let app = world.open().await;
-    let id = start(&app, "Held", json!({})).await;
-    world.service.arrived("POST /hold/x", 1).await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let (app, id) = world.open_until("Held", json!({}), "POST /hold/x").await;
+    let app = world.crash_and_open(app).await;
     events(&app, id).await;
     let run = read(&app, id).await;
     assert_eq!((run.status, run.error.unwrap().code.as_str()), (RunStatus::Waiting, "A2S371"));

@@ -33,8 +33,7 @@ async fn end_all(world: &World, id: Uuid, asked: usize) -> (App, Run) {
     let mut app = world.open().await;
     for number in 1..=world.config.limits.max_takeovers as usize {
         world.service.arrived("GET /hold/a", asked + number).await;
-        app.crash().await;
-        world.service.idle().await;
+        world.crash(app).await;
         app = world.open().await;
     }
     events(&app, id).await;
@@ -49,11 +48,8 @@ async fn resume(app: &App, id: Uuid, body: Value) -> Answer {
 #[tokio::test]
 async fn run_that_crashes_executors_is_set_aside() {
     let world = poisoned("GET /hold/a").await;
-    let app = world.open().await;
-    let id = start(&app, "Poison", json!({})).await;
-    world.service.arrived("GET /hold/a", 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    let (app, id) = world.open_until("Poison", json!({}), "GET /hold/a").await;
+    world.crash(app).await;
     let (app, run) = end_all(&world, id, 1).await;
     assert_eq!(run.status, RunStatus::Waiting);
     let error = run.error.unwrap();
@@ -75,8 +71,7 @@ async fn run_that_crashes_executors_is_set_aside() {
     assert_eq!((refused.0, refused.1.as_str()), (400, "A2S300"));
     resume(&app, id, json!({"decision": "repeat"})).await.run();
     world.service.arrived("GET /hold/a", 4).await;
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
     // It is counted anew.
     let (app, run) = end_all(&world, id, 4).await;
     assert_eq!((run.status, run.error.unwrap().code.as_str()), (RunStatus::Waiting, "A2S374"));
@@ -114,12 +109,8 @@ async fn executors_that_end_in_order_do_not_count() {
 async fn set_aside_run_asks_about_unconfirmed_requests() {
     let mut world = poisoned("POST /hold/a").await;
     world.config.limits.max_takeovers = 0;
-    let app = world.open().await;
-    let id = start(&app, "Poison", json!({})).await;
-    world.service.arrived("POST /hold/a", 1).await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let (app, id) = world.open_until("Poison", json!({}), "POST /hold/a").await;
+    let app = world.crash_and_open(app).await;
     events(&app, id).await;
     let error = read(&app, id).await.error.unwrap();
     assert_eq!((error.code.as_str(), error.repeat_safe), ("A2S374", false));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2s::{Domain, Secret};
-use a2s_api::{BoxFuture, Caller, TokenIntrospector, TokenScope, TokenSubject};
+use a2s_api::TokenScope;
 use a2s_api::{EventKind, NextAction, Run, RunStatus};
 use axum::Router;
 use axum::body::Bytes;
@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::world::{
-    World, assert_succeeded, call, events, output, run, sequence, serve, task, transcript, wait_for,
+    NamedTokens, World, assert_succeeded, call, events, output, run, sequence, serve, task,
+    transcript, wait_for,
 };
 use crate::App;
 
@@ -514,7 +515,7 @@ async fn an_authorization_server_that_is_busy_or_away_is_asked_again() {
         flow_step("post", "POST /a", "https://away.example/token"),
     ]))});
     world.registry.publish("Gone", "1.0.0", &away);
-    world.config.upstreams.insert(Domain::new("away.example").unwrap(), World::nowhere().await);
+    world.config.upstreams.insert(Domain::new("away.example").unwrap(), World::nowhere());
     let app = world.open().await;
     let mut both = client();
     both["token_hosts"] = json!(["login.example", "away.example"]);

@@ -6,76 +6,17 @@ use std::path::PathBuf;
 use a2s::Secret;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
-use url::Url;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
+use test_support::{PostgresDatabase, postgres_server};
 
 use crate::ExecutorDatabase;
 
-/// The server of `A2S_TEST_POSTGRES_URL`.
-#[expect(clippy::disallowed_methods, reason = "tests are told by the environment alone")]
-pub(crate) fn server() -> Option<String> {
-    std::env::var("A2S_TEST_POSTGRES_URL").ok().filter(|url| !url.is_empty())
-}
-
-/// The same, and what is tried on it alone says aloud when there is none.
-pub(crate) fn configured_server() -> Option<String> {
-    let server = server();
-    if server.is_none() {
-        eprintln!("SKIPPED: A2S_TEST_POSTGRES_URL names no server");
-    }
-    server
-}
-
-/// A database of its own on a server; dropped with this.
-#[derive(Debug)]
-pub(crate) struct Made {
-    server: String,
-    name: String,
-}
-
-impl Made {
-    #[expect(clippy::disallowed_methods, reason = "a server may have databases of other tests")]
-    pub(crate) async fn on(server: &str) -> Self {
-        let name = format!("a2s_test_{}", uuid::Uuid::new_v4().simple());
-        let made = Self { server: server.to_owned(), name };
-        made.tell("CREATE DATABASE", " TEMPLATE template0").await;
-        made
-    }
-
-    pub(crate) fn address(&self) -> Url {
-        let mut url = Url::parse(&self.server).unwrap();
-        url.set_path(&self.name);
-        url
-    }
-
-    async fn tell(&self, verb: &str, how: &str) {
-        let mut connection = PgConnection::connect(&self.server).await.unwrap();
-        let sql = format!("{verb} {}{how}", self.name);
-        connection.execute(AssertSqlSafe(sql)).await.unwrap();
-        connection.close().await.unwrap();
-    }
-}
-
-impl Drop for Made {
-    fn drop(&mut self) {
-        // Nobody waits in a destructor, so another thread does.
-        let dropped = std::thread::scope(|scope| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let drop = || runtime.unwrap().block_on(self.tell("DROP DATABASE", " WITH (FORCE)"));
-            scope.spawn(drop).join()
-        });
-        if dropped.is_err() {
-            eprintln!("the database {} stays on the server", self.name);
-        }
-    }
-}
-
 /// A database for one test, in `file` or on the server.
-pub(crate) async fn make(file: PathBuf) -> (ExecutorDatabase, Option<Made>) {
-    match server() {
+pub(crate) async fn make(file: PathBuf) -> (ExecutorDatabase, Option<PostgresDatabase>) {
+    match postgres_server() {
         Some(server) => {
-            let made = Made::on(&server).await;
-            (ExecutorDatabase::Postgres(Secret::new(made.address())), Some(made))
+            let database = PostgresDatabase::create(&server).await;
+            (ExecutorDatabase::Postgres(Secret::new(database.address.clone())), Some(database))
         }
         None => (ExecutorDatabase::File(file), None),
     }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::world::{
-    Answer, World, assert_gapless, assert_succeeded, call, events, output, read, sequence, start,
-    task, transcript, with,
+    Answer, World, assert_gapless, assert_succeeded, call, events, output, read, sequence, task,
+    transcript, with,
 };
 use crate::App;
 
@@ -25,12 +25,8 @@ fn publish(world: &World) {
 
 /// A run that waits, because its executor died while it paid.
 async fn in_doubt(world: &World) -> (App, Uuid) {
-    let app = world.open().await;
-    let id = start(&app, "Pay", json!({})).await;
-    world.service.arrived("POST /hold/pay", 1).await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let (app, id) = world.open_until("Pay", json!({}), "POST /hold/pay").await;
+    let app = world.crash_and_open(app).await;
     events(&app, id).await;
     assert_eq!(read(&app, id).await.status, RunStatus::Waiting);
     (app, id)
@@ -80,8 +76,7 @@ async fn what_took_effect_is_not_sent_again() {
     assert_eq!(world.service.count("POST /hold/pay"), 1);
     // It survives the next crash, as any finished step does.
     let told = events(&app, id).await;
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
     let resolved =
         told.iter().position(|event| transcript(std::slice::from_ref(event))[0] == "pay: Set");
     world.rewrite_journal(&told[..=resolved.unwrap()]).await;
@@ -111,13 +106,9 @@ async fn one_of_several_is_named() {
     let pay = task("pay", "POST /hold/{n}", json!({"n": "${item}"}), json!({"paid": "$.value"}));
     let pay = with(pay, json!({"for_each": {"in": ["a", "b"], "max_concurrency": 2}}));
     world.registry.publish_newer("Pay", &json!({"execution": sequence(json!([pay]))}));
-    let app = world.open().await;
-    let id = start(&app, "Pay", json!({})).await;
-    world.service.arrived("POST /hold/a", 1).await;
+    let (app, id) = world.open_until("Pay", json!({}), "POST /hold/a").await;
     world.service.arrived("POST /hold/b", 1).await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let app = world.crash_and_open(app).await;
     events(&app, id).await;
     let (status, code, problem) = resume(&app, id, json!({"decision": "skip"})).await.problem();
     assert_eq!((status, code.as_str()), (400, "A2S300"));
@@ -182,9 +173,7 @@ async fn a_decision_that_does_not_fit_changes_nothing() {
 async fn a_run_under_way_has_nothing_to_be_decided() {
     let world = World::new().await;
     publish(&world);
-    let app = world.open().await;
-    let id = start(&app, "Pay", json!({})).await;
-    world.service.arrived("POST /hold/pay", 1).await;
+    let (app, id) = world.open_until("Pay", json!({}), "POST /hold/pay").await;
     let (status, code, _) = resume(&app, id, json!({"decision": "repeat"})).await.problem();
     assert_eq!((status, code.as_str()), (409, "A2S309"));
     world.service.release("pay");

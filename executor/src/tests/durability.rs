@@ -7,8 +7,8 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::world::{
-    World, assert_gapless, assert_succeeded, call, events, events_after, read, read_events, run,
-    sequence, start, task, transcript,
+    World, assert_gapless, assert_succeeded, call, cancel, events, events_after, execution_ids,
+    read, read_events, run, sequence, start, task, transcript,
 };
 use crate::ExecutorDatabase;
 
@@ -29,11 +29,8 @@ fn publish(world: &World, held: &str) {
 async fn after_a_crash_only_unconfirmed_reads_are_repeated() {
     let world = World::new().await;
     publish(&world, "GET");
-    let app = world.open().await;
-    let id = start(&app, "Three", json!({"word": "hello"})).await;
-    world.service.arrived("GET /hold/middle", 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    let (app, id) = world.open_until("Three", json!({"word": "hello"}), "GET /hold/middle").await;
+    world.crash(app).await;
     // It needs no registry to go on: what was started is what is resumed.
     world.registry.tamper("Three", |published| published.source = b"gone".to_vec());
 
@@ -57,15 +54,7 @@ async fn after_a_crash_only_unconfirmed_reads_are_repeated() {
     assert_eq!(lines[at - 1], "middle: 1 GET https://api.example/hold/middle");
     assert_eq!(lines[at + 1], "middle: request allow");
     // The same question as before the crash, by its id.
-    let ids: Vec<_> = events
-        .iter()
-        .filter_map(|event| match &event.kind {
-            EventKind::Sending { step, execution_id, .. } if step == "middle" => {
-                Some(*execution_id)
-            }
-            _ => None,
-        })
-        .collect();
+    let ids = execution_ids(&events, "middle");
     assert_eq!(ids.len(), 2);
     assert_eq!(ids[0], ids[1]);
 }
@@ -74,11 +63,8 @@ async fn after_a_crash_only_unconfirmed_reads_are_repeated() {
 async fn after_a_crash_a_post_in_doubt_waits_for_a_person() {
     let world = World::new().await;
     publish(&world, "POST");
-    let app = world.open().await;
-    let id = start(&app, "Three", json!({"word": "hello"})).await;
-    world.service.arrived("POST /hold/middle", 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    let (app, id) = world.open_until("Three", json!({"word": "hello"}), "POST /hold/middle").await;
+    world.crash(app).await;
 
     let app = world.open().await;
     let told = events(&app, id).await;
@@ -93,12 +79,9 @@ async fn after_a_crash_a_post_in_doubt_waits_for_a_person() {
     assert_eq!(world.service.count("POST /tell"), 0);
 
     // It waits through restarts, until somebody ends it.
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let app = world.crash_and_open(app).await;
     assert_eq!(read(&app, id).await.status, RunStatus::Waiting);
-    let path = format!("/v1/executions/{id}/cancel");
-    let run = call(&app, Method::POST, &path, &[], Value::Null).await.run();
+    let run = cancel(&app, id).await.run();
     assert_eq!(run.status, RunStatus::Cancelled);
     assert!(!run.error.unwrap().repeat_safe);
     let rest = events_after(&app, id, told.len() as u64).await;
@@ -120,18 +103,14 @@ async fn a_parallel_block_goes_on_where_it_was() {
              "if_true": {"steps": [task("last", "POST /tell", json!({"body": "${a} ${b}"}), json!({"c": "$.body"}))]}},
         ]}}),
     );
-    let app = world.open().await;
-    let id = start(&app, "Wide", json!({})).await;
-    world.service.arrived("GET /hold/open", 1).await;
+    let (app, id) = world.open_until("Wide", json!({}), "GET /hold/open").await;
     super::world::wait_for(
         &app,
         id,
         |kind| matches!(kind, EventKind::StepFinished { step, .. } if step == "both/done"),
     )
     .await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let app = world.crash_and_open(app).await;
     world.service.release("open");
     assert_gapless(&events(&app, id).await);
     let run = read(&app, id).await;
@@ -151,13 +130,9 @@ async fn a_branch_in_doubt_waits_while_the_branch_beside_it_ends() {
             task("open", "GET /hold/open", json!({}), json!({"b": "$.value"})),
         ]}}),
     );
-    let app = world.open().await;
-    let id = start(&app, "Wide", json!({})).await;
-    world.service.arrived("POST /hold/doubt", 1).await;
+    let (app, id) = world.open_until("Wide", json!({}), "POST /hold/doubt").await;
     world.service.arrived("GET /hold/open", 1).await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let app = world.crash_and_open(app).await;
     world.service.release("open");
     let lines = transcript(&events(&app, id).await);
     assert!(lines.contains(&"open: set {\"b\":\"open\"}".to_owned()), "{lines:#?}");
@@ -227,14 +202,10 @@ async fn crash_at_any_event_repeats_no_finished_step() {
 async fn what_is_in_doubt_is_told_even_when_the_run_was_cancelled() {
     let world = World::new().await;
     publish(&world, "POST");
-    let app = world.open().await;
-    let id = start(&app, "Three", json!({"word": "hello"})).await;
-    world.service.arrived("POST /hold/middle", 1).await;
+    let (app, id) = world.open_until("Three", json!({"word": "hello"}), "POST /hold/middle").await;
     // The post is awaited, so the run is still under way when the executor dies.
-    call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    cancel(&app, id).await;
+    let app = world.crash_and_open(app).await;
     events(&app, id).await;
     // What is in doubt goes before what is wished: somebody must look.
     assert_eq!(read(&app, id).await.status, RunStatus::Waiting);
@@ -245,13 +216,10 @@ async fn what_is_in_doubt_is_told_even_when_the_run_was_cancelled() {
 async fn a_wish_to_cancel_outlives_a_crash() {
     let world = World::new().await;
     publish(&world, "POST");
-    let app = world.open().await;
-    let id = start(&app, "Three", json!({"word": "hello"})).await;
-    world.service.arrived("POST /hold/middle", 1).await;
+    let (app, id) = world.open_until("Three", json!({"word": "hello"}), "POST /hold/middle").await;
     let before = read_events(&app, id).await;
-    call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await;
-    app.crash().await;
-    world.service.idle().await;
+    cancel(&app, id).await;
+    world.crash(app).await;
     // As if it had died a moment earlier, before the second post left.
     let sending = |event: &RunEvent| matches!(&event.kind, EventKind::Sending { step, .. } if step == "middle");
     let at = before.iter().position(sending).unwrap();
@@ -267,9 +235,7 @@ async fn a_wish_to_cancel_outlives_a_crash() {
 async fn a_shutdown_leaves_runs_that_go_on_later() {
     let world = World::new().await;
     publish(&world, "GET");
-    let app = world.open().await;
-    let id = start(&app, "Three", json!({"word": "hello"})).await;
-    world.service.arrived("GET /hold/middle", 1).await;
+    let (app, id) = world.open_until("Three", json!({"word": "hello"}), "GET /hold/middle").await;
     app.shutdown(Duration::ZERO).await;
     let body = json!({"name": "Three", "inputs": {"word": "x"}});
     let refused = call(&app, Method::POST, "/v1/executions", &[], body).await;
@@ -292,9 +258,7 @@ async fn a_shutdown_leaves_runs_that_go_on_later() {
 async fn a_shutdown_awaits_runs_that_end_in_time() {
     let world = World::new().await;
     publish(&world, "POST");
-    let app = world.open().await;
-    let id = start(&app, "Three", json!({"word": "hello"})).await;
-    world.service.arrived("POST /hold/middle", 1).await;
+    let (app, id) = world.open_until("Three", json!({"word": "hello"}), "POST /hold/middle").await;
     let shutdown = tokio::spawn({
         let app = app.clone();
         async move { app.shutdown(Duration::from_secs(30)).await }
@@ -328,11 +292,8 @@ async fn a_run_that_another_executor_drives_is_left_alone() {
 async fn a_changed_document_in_the_database_is_not_resumed() {
     let world = World::new().await;
     publish(&world, "GET");
-    let app = world.open().await;
-    let id = start(&app, "Three", json!({"word": "hello"})).await;
-    world.service.arrived("GET /hold/middle", 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    let (app, id) = world.open_until("Three", json!({"word": "hello"}), "GET /hold/middle").await;
+    world.crash(app).await;
     world.change_stored_document("Three for tests", "three for tests").await;
     let app = world.open().await;
     events(&app, id).await;

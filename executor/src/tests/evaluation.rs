@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use a2s_api::{EventKind, Run, RunStatus};
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::world::{
-    World, assert_succeeded, call, events, output, read, run, sequence, start, task, wait_for,
+    World, assert_succeeded, cancel, events, output, read, run, sequence, start, task, wait_for,
 };
 use crate::ResponseValidation;
 
@@ -54,8 +54,7 @@ async fn expensive_expression_delays_only_its_own_run() {
     assert_succeeded(&run(&app, "Cheap", json!({})).await);
     assert_eq!(read(&app, expensive).await.status, RunStatus::Running);
 
-    let path = format!("/v1/executions/{expensive}/cancel");
-    let cancelled = call(&app, Method::POST, &path, &[], Value::Null).await;
+    let cancelled = cancel(&app, expensive).await;
     assert_eq!(cancelled.status, StatusCode::ACCEPTED);
     events(&app, expensive).await;
     assert_eq!(read(&app, expensive).await.status, RunStatus::Cancelled);

@@ -131,7 +131,7 @@ async fn a_condition_without_an_outcome_names_itself() {
 #[tokio::test]
 async fn a_service_that_is_not_there_is_named() {
     let mut world = World::new().await;
-    let upstream = World::nowhere().await;
+    let upstream = World::nowhere();
     world.config.upstreams.values_mut().for_each(|url| url.clone_from(&upstream));
     let run =
         fail(&world, json!([task("step", "POST /say", json!({}), json!({}))]), json!({})).await;

@@ -376,9 +376,7 @@ async fn a_cancelled_run_begins_no_more_iterations() {
         json!({"for_each": [1, 2, 3], "on_error": "continue"}),
     );
     world.registry.publish_newer("Held", &json!({"execution": sequence(json!([each]))}));
-    let app = world.open().await;
-    let id = start(&app, "Held", json!({})).await;
-    world.service.arrived("POST /hold/x", 1).await;
+    let (app, id) = world.open_until("Held", json!({}), "POST /hold/x").await;
     let path = format!("/v1/executions/{id}/cancel");
     call(&app, http::Method::POST, &path, &[], Value::Null).await;
     world.service.release("x");

@@ -102,7 +102,7 @@ async fn a_silent_guardian_means_that_nothing_is_sent() {
     let mut world = World::new().await;
     publish(&world);
     let guardian = world.guarded_by();
-    guardian.endpoint = World::silent().await;
+    guardian.endpoint = World::silent();
     let app = world.open().await;
     let run = run(&app, "Two", json!({"word": "x"})).await;
     assert_eq!(run.status, RunStatus::Denied);
@@ -119,7 +119,7 @@ async fn failing_open_is_a_choice_that_every_event_shows() {
     let mut world = World::new().await;
     publish(&world);
     let guardian = world.guarded_by();
-    guardian.endpoint = World::silent().await;
+    guardian.endpoint = World::silent();
     guardian.fail = FailMode::Open.into();
     let app = world.open().await;
     let run = run(&app, "Two", json!({"word": "x"})).await;

@@ -7,11 +7,11 @@ use a2s::Secret;
 use a2s_api::{DecisionRecord, DecisionSource, EventKind, Run, RunStatus, StepPreview};
 use axum::http::Method;
 use serde_json::{Value, json};
+use test_support::RecordingGuardian;
 use tokio::net::TcpListener;
 
 use super::world::{
-    GuardianDouble, World, allow, assert_succeeded, call, deny, events, guardian_routes, run,
-    sequence, start_guardian, task, with,
+    World, allow, assert_succeeded, call, deny, events, run, sequence, start_guardian, task, with,
 };
 use crate::{
     App, ErrorKind, FailMode, FailModes, GuardianConfig, GuardianHook, GuardianSettings,
@@ -22,7 +22,7 @@ const REQUEST: &str = "steps/toolCallRequest";
 const RESULT: &str = "steps/toolCallResult";
 
 /// A world with a second guardian: `company` is asked first, then `team`.
-async fn two() -> (World, Arc<GuardianDouble>) {
+async fn two() -> (World, Arc<RecordingGuardian>) {
     let mut world = World::new().await;
     let (team, mut config) = start_guardian().await;
     "company".clone_into(&mut world.guarded_by().name);
@@ -202,7 +202,7 @@ async fn each_guardian_fails_in_its_own_way_hook_by_hook() {
         let (mut world, _) = two().await;
         guardians(&mut world)[0].fail = own(GuardianHook::ToolCallRequest, FailMode::Open);
         guardians(&mut world)[1].fail = own(GuardianHook::ToolCallResult, FailMode::Open);
-        guardians(&mut world)[away].endpoint = World::silent().await;
+        guardians(&mut world)[away].endpoint = World::silent();
         let app = world.open().await;
         let run = tell(&app, "hi").await;
         assert_eq!(run.status, status, "{away}");
@@ -320,8 +320,8 @@ async fn each_guardian_gets_its_own_token_and_no_other() {
 #[tokio::test]
 async fn plans_events_and_previews_name_every_guardian() {
     let (mut world, team) = two().await;
-    world.guardian.tell_policy("strict");
-    team.tell_policy("lax");
+    world.guardian.set_policy("strict");
+    team.set_policy("lax");
     guardians(&mut world)[1].fail = FailModes {
         default: FailMode::Closed,
         by_hook: [(GuardianHook::ToolCallResult, FailMode::Open)].into(),
@@ -370,7 +370,7 @@ async fn a_guardian_is_asked_over_one_connection() {
     world.guarded_by().http().url = url.parse().unwrap();
     let opened = Arc::new(AtomicUsize::new(0));
     let counting = Counting { listener, opened: Arc::clone(&opened) };
-    let routes = guardian_routes(Arc::clone(&world.guardian));
+    let routes = world.guardian.router();
     tokio::spawn(async move { axum::serve(counting, routes).await });
     let step = |id: &str| with(task(id, "GET /echo/x", json!({}), json!({id: "$"})), json!({}));
     let steps = ["a", "b", "c", "d"].map(step);

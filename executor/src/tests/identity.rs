@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use a2s::Secret;
-use a2s_api::{BoxFuture, Caller, TokenIntrospector, TokenScope, TokenSubject};
 use a2s_api::{EventKind, RunStatus};
+use a2s_api::{TokenScope, TokenSubject};
 use axum::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::database::Behind;
-use super::world::{Answer, World, allow, assert_succeeded, call, deny, sequence, task, tool};
+use super::world::{
+    Answer, NamedTokens, World, allow, assert_succeeded, call, deny, sequence, task, tool,
+};
 use crate::App;
 
 /// Callers in the order of the matrix: a token, and the end user that it acts for.
@@ -24,25 +26,13 @@ const ANN: Who = ("alice", Some("ann"));
 const BEN: Who = ("alice", Some("ben"));
 const ADMIN: Who = ("admin", None);
 
-/// Takes a token for the name that it stands for.
-#[derive(Debug)]
-struct Names;
-
-impl TokenIntrospector for Names {
-    fn introspect<'a>(
-        &'a self,
-        token: &'a Secret,
-    ) -> BoxFuture<'a, Result<Option<Caller>, String>> {
-        let scopes: &[TokenScope] = match token.expose_secret() {
-            "wrong" => return Box::pin(async { Ok(None) }),
-            "admin" => &[TokenScope::Execute, TokenScope::Admin],
-            "reader" => &[TokenScope::Publish],
-            _ => &[TokenScope::Execute, TokenScope::Delegate],
-        };
-        let scopes = BTreeSet::from_iter(scopes.iter().copied());
-        let subject = TokenSubject::new(token.expose_secret()).ok();
-        let caller = subject.map(|subject| Caller { subject, end_user: None, scopes });
-        Box::pin(async move { Ok(caller) })
+/// What a token may do.
+fn scopes(token: &str) -> &'static [TokenScope] {
+    match token {
+        "wrong" => &[],
+        "admin" => &[TokenScope::Execute, TokenScope::Admin],
+        "reader" => &[TokenScope::Publish],
+        _ => &[TokenScope::Execute, TokenScope::Delegate],
     }
 }
 
@@ -62,7 +52,7 @@ async fn get(app: &App, who: Who, path: &str) -> Answer {
 async fn world() -> World {
     let mut world = World::new().await;
     world.config.token = Some(Secret::new("root"));
-    world.config.introspector = Some(Arc::new(Names));
+    world.config.introspector = Some(Arc::new(NamedTokens(scopes)));
     let city = json!({"pathParameters": {"city": "${city}"}});
     let ask = task("ask", "GET /echo/{city}", city, json!({"heard": "$.value"}));
     let steps = json!([ask, tool("say", json!({"text": "${heard}"}), json!({"said": "$"}))]);
@@ -93,9 +83,7 @@ async fn in_doubt(world: &World, whose: &[Who]) -> (App, Vec<Uuid>) {
         ids.push(call_as(&app, *who, Method::POST, "/v1/executions", body).await.run().id);
         world.service.arrived("POST /hold/pay", ids.len()).await;
     }
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let app = world.crash_and_open(app).await;
     for (who, id) in whose.iter().zip(&ids) {
         assert_eq!(rest(&app, *who, *id).await.status, RunStatus::Waiting);
     }

@@ -5,8 +5,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::world::{
-    World, assert_gapless, assert_succeeded, call, events, output, read, run, sequence, start,
-    task, with,
+    World, assert_gapless, assert_succeeded, call, events, output, read, run, sequence, task, with,
 };
 use crate::Durability;
 
@@ -23,9 +22,7 @@ async fn in_memory_run_behaves_like_others() {
         task("held", "GET /hold/x", json!({}), json!({"x": "$.value"})),
     ]);
     world.registry.publish_newer("Many", &json!({"execution": sequence(steps)}));
-    let app = world.open().await;
-    let id = start(&app, "Many", json!({})).await;
-    world.service.arrived("GET /hold/x", 1).await;
+    let (app, id) = world.open_until("Many", json!({}), "GET /hold/x").await;
     assert_eq!(read(&app, id).await.status, RunStatus::Running);
     world.service.release("x");
     let told = events(&app, id).await;
@@ -43,8 +40,7 @@ async fn in_memory_run_behaves_like_others() {
     assert!(state.status.is_success(), "{}", state.body);
     assert_eq!(world.count_rows("run").await, 0);
     assert_eq!(world.count_rows("event").await, 0);
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
 
     let app = world.open().await;
     let gone = call(&app, Method::GET, &format!("/v1/executions/{id}"), &[], Value::Null).await;

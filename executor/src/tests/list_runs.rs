@@ -91,14 +91,12 @@ async fn runs_that_are_over_go_after_a_time() {
     run(&app, "Good", json!({})).await;
     let held = start(&app, "Held", json!({})).await;
     world.service.arrived("GET /hold/x", 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
     world.pass(Duration::from_secs(3_600));
     world.config.limits.keep_runs = Some(Duration::from_secs(7_200));
     let app = world.open().await;
     assert_eq!(list(&app, "").await.len(), 2);
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
     world.pass(Duration::from_secs(7_200));
     let app = world.open().await;
     // However old: it is not over.

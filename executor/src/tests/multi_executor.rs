@@ -8,18 +8,19 @@ use a2s_api::RunStatus;
 use axum::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::json;
+use test_support::require_postgres_server;
 use uuid::Uuid;
 
-use super::database::configured_server;
 use super::world::{
-    World, assert_gapless, assert_succeeded, call, events, read, sequence, start, task, transcript,
+    World, assert_gapless, assert_succeeded, call, cancel, events, read, sequence, start, task,
+    transcript,
 };
 use crate::{App, ErrorKind, SecretKeySource};
 
 /// A world whose executors are heard of so seldom that nothing is seen in time by looking again.
 async fn shared() -> Option<World> {
-    configured_server()?;
+    require_postgres_server()?;
     let mut world = World::new().await;
     world.config.limits.lease = Duration::from_secs(3_600);
     Some(world)
@@ -51,8 +52,7 @@ async fn a_run_is_cancelled_through_another_executor() {
     let (one, other) = (world.open().await, world.open().await);
     let id = start(&one, "Pay", json!({})).await;
     world.service.arrived("GET /hold/a", 1).await;
-    let path = format!("/v1/executions/{id}/cancel");
-    let run = call(&other, Method::POST, &path, &[], Value::Null).await.run();
+    let run = cancel(&other, id).await.run();
     assert_eq!(run.id, id);
     events(&other, id).await;
     assert_eq!(read(&one, id).await.status, RunStatus::Cancelled);

@@ -5,7 +5,7 @@ use a2s_api::RunStatus;
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::world::{World, assert_succeeded, call, read, run, sequence, start, task};
+use super::world::{World, assert_succeeded, call, read, run, sequence, task};
 
 fn publish(world: &World, name: &str, operation: &str) -> a2s::Digest {
     let steps = json!([task("step", operation, json!({}), json!({}))]);
@@ -86,8 +86,7 @@ async fn a_session_and_an_executor_are_told_apart_without_their_names() {
     assert_ne!(one["session"], other["session"]);
     assert_eq!(none["session"], Value::Null);
     assert!(!one.to_string().contains("alice"));
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
     // Its name outlives the process.
     let app = world.open().await;
     run(&app, "Good", json!({})).await;
@@ -99,14 +98,11 @@ async fn what_was_not_reported_is_reported_after_a_restart() {
     let world = World::new().await;
     publish(&world, "Good", "GET /hold/x");
     world.registry.refuse_outcomes(true);
-    let app = world.open().await;
-    let id = start(&app, "Good", json!({})).await;
-    world.service.arrived("GET /hold/x", 1).await;
+    let (app, id) = world.open_until("Good", json!({}), "GET /hold/x").await;
     world.service.release("x");
     let first = world.registry.outcome().await.0;
     assert_eq!(first["run"], json!(id));
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
 
     world.registry.refuse_outcomes(false);
     let _app = world.open().await;

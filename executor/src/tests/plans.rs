@@ -129,9 +129,7 @@ async fn same_idempotency_key_returns_the_same_run() {
     assert_eq!((ids.len(), world.service.count("POST /say")), (1, 1));
     // Long after the plan has expired, too.
     world.pass(MINUTES * 120);
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let app = world.crash_and_open(app).await;
     assert_eq!(run_plan(&app, &first, &key).await.run().id, *ids.first().unwrap());
     // Without the key, or with another plan under it, it is another request.
     assert_eq!(run_plan(&app, &first, &[]).await.problem().1, "A2S375");
@@ -157,16 +155,12 @@ async fn a_plan_ends_after_a_quarter_of_an_hour() {
     assert!(problem.detail.contains(&format!("{expires_at:.0}")), "{problem}");
 
     // What has ended is emptied, and forgotten a while later.
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let app = world.crash_and_open(app).await;
     assert_eq!(run_plan(&app, &late, &[]).await.problem().1, "A2S376");
     assert_eq!(world.count_rows("plan WHERE sealed IS NOT NULL").await, 0);
     assert_eq!(world.count_rows("plan").await, 2);
     world.pass(MINUTES * 60);
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let app = world.crash_and_open(app).await;
     assert_eq!(world.count_rows("plan").await, 0);
     assert_eq!(run_plan(&app, &late, &[]).await.problem().1, "A2S375");
 }
@@ -286,18 +280,17 @@ async fn a_credential_that_is_replaced_or_removed_is_a_difference() {
 async fn upstreams_and_guardian_settings_are_part_of_a_plan() {
     let mut world = World::new().await;
     publish(&world, "1.0.0");
-    world.guardian.tell_policy("strict");
+    world.guardian.set_policy("strict");
     let app = world.open().await;
     let shown = plan(&app, echo()).await;
     let name = shown.guardians[0].guardian.clone();
     assert_eq!(shown.policies[&name], "strict");
     let token = shown.token.unwrap();
-    world.guardian.tell_policy("lax");
+    world.guardian.set_policy("lax");
     let differs = format!("the policy of guardian {name} is now lax, and was strict");
     assert_eq!(differences(&app, &token).await, differs);
-    world.guardian.tell_policy("strict");
-    app.crash().await;
-    world.service.idle().await;
+    world.guardian.set_policy("strict");
+    world.crash(app).await;
 
     let before = world.config.clone();
     let host = Domain::new("api.example").unwrap();
@@ -313,8 +306,7 @@ async fn upstreams_and_guardian_settings_are_part_of_a_plan() {
              the fail mode of guardian {name} is now open, and was closed"
         )
     );
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
     world.config.upstreams.remove(&host);
     world.config.guardian = GuardianSettings::Off;
     let app = world.open().await;
@@ -323,8 +315,7 @@ async fn upstreams_and_guardian_settings_are_part_of_a_plan() {
     assert!(told.contains("the guardian is now off, and was http://127.0.0.1:"), "{told}");
     let policy = format!("the policy of guardian {name} is now unknown, and was strict");
     assert!(told.contains(&policy), "{told}");
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
 
     world.config = before;
     let app = world.open().await;
@@ -400,8 +391,7 @@ async fn what_fails_in_the_middle_loses_neither_plan_nor_run() {
     }
     let body = json!({"plan": token});
     let id = call(&app, Method::POST, "/v1/executions", &[], body).await.run().id;
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
     // Both are there behind a crash.
     let app = world.open().await;
     wait_for(&app, id, |kind| matches!(kind, EventKind::RunFinished { .. })).await;
@@ -449,8 +439,7 @@ async fn secret_input_is_not_in_a_plan() {
     // The digest tells nothing: it is the same for every secret.
     assert_eq!(plan(&app, request("another one")).await.digest, shown.digest);
     assert_eq!(plan(&app, request(SECRET)).await.digest, shown.digest);
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
 
     // It needs to be given no second time, and is used.
     let app = world.open().await;
@@ -480,8 +469,7 @@ async fn moved_or_resealed_plan_starts_nothing() {
     assert_eq!(run_plan(&app, &second, &[]).await.problem().1, "A2S383");
     assert_succeeded(&run_plan(&app, &first, &[]).await.run());
     let third = token(&app, echo()).await;
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
     let mut world = world;
     let key = "CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=";
     world.config.secret_key = crate::SecretKeySource::Given(Secret::new(key));
@@ -558,9 +546,7 @@ proptest! {
             assert_ne!(first.token, again.token);
             let another = plan(&app, request(&other, false)).await;
             assert_eq!(first.digest == another.digest, city == other);
-            app.crash().await;
-            world.service.idle().await;
-            let app = world.open().await;
+            let app = world.crash_and_open(app).await;
             assert_eq!(plan(&app, request(&city, false)).await.digest, first.digest);
         });
     }

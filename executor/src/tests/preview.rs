@@ -221,7 +221,7 @@ async fn a_guardian_that_does_not_answer_is_shown_as_that() {
         (FailMode::Open, "allow", DecisionSource::FailedOpen),
     ] {
         let guardian = world.guarded_by();
-        guardian.endpoint = World::silent().await;
+        guardian.endpoint = World::silent();
         guardian.fail = fail.into();
         let app = world.open().await;
         let plan = preview(&app, "Echo", json!({"city": "Paris"})).await;
@@ -230,8 +230,7 @@ async fn a_guardian_that_does_not_answer_is_shown_as_that() {
         assert_eq!((&*decision.decision, decision.source), (decided, source));
         assert!(decision.message.contains("cannot be reached"), "{}", decision.message);
         assert!(decision.reason_codes.contains(&"guardian_unreachable".to_owned()));
-        app.crash().await;
-        world.service.idle().await;
+        world.crash(app).await;
     }
     world.config.guardian = GuardianSettings::Off;
     let app = world.open().await;

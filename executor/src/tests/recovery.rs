@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::world::{World, assert_succeeded, call, events, read, run, sequence, start, task};
+use super::world::{World, assert_succeeded, call, events, read, run, sequence, task};
 use crate::App;
 
 fn publish(world: &World) {
@@ -61,9 +61,7 @@ async fn a_run_goes_on_after_its_events_could_not_be_written() {
     let mut world = World::in_file().await;
     world.config.limits.lease = std::time::Duration::from_secs(1);
     publish(&world);
-    let app = world.open().await;
-    let id = start(&app, "Say", json!({"word": "hello"})).await;
-    world.service.arrived("GET /hold/last", 1).await;
+    let (app, id) = world.open_until("Say", json!({"word": "hello"}), "GET /hold/last").await;
     world.break_transactions("BEFORE INSERT ON event").await;
     assert!(try_start(&app).await.is_server_error());
     world.service.release("last");

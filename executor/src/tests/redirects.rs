@@ -145,8 +145,7 @@ async fn a_crash_between_two_hops_is_seen() {
     let post = start(&app, "Post", json!({"word": "hello"})).await;
     world.service.arrived("GET /hold/get", 1).await;
     world.service.arrived("GET /hold/post", 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
 
     let app = world.open().await;
     world.service.arrived("GET /hold/get", 2).await;

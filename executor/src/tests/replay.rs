@@ -363,12 +363,8 @@ async fn what_a_person_decided_holds_in_a_replay() {
     let pay = task("pay", "POST /hold/pay", json!({"body": "5"}), json!({"paid": "$.value"}));
     let steps = json!([pay, say("tell", json!("${paid}"), "told")]);
     world.registry.publish("Trip", "1.0.0", &json!({"execution": sequence(steps)}));
-    let app = world.open().await;
-    let id = start(&app, "Trip", json!({})).await;
-    world.service.arrived("POST /hold/pay", 1).await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let (app, id) = world.open_until("Trip", json!({}), "POST /hold/pay").await;
+    let app = world.crash_and_open(app).await;
     events(&app, id).await;
     let decision = json!({"decision": "set", "outputs": {"paid": "by hand"}});
     call(&app, Method::POST, &format!("/v1/executions/{id}/resume"), &[], decision).await.run();
@@ -382,9 +378,7 @@ async fn only_a_run_that_is_known_and_at_rest_is_replayed() {
     let world = World::new().await;
     let held = task("held", "GET /hold/x", json!({}), json!({"x": "$.value"}));
     world.registry.publish("Trip", "1.0.0", &json!({"execution": sequence(json!([held]))}));
-    let app = world.open().await;
-    let id = start(&app, "Trip", json!({})).await;
-    world.service.arrived("GET /hold/x", 1).await;
+    let (app, id) = world.open_until("Trip", json!({}), "GET /hold/x").await;
     let ask = async |id: Uuid, body: Value| {
         call(&app, Method::POST, &format!("/v1/executions/{id}/replay"), &[], body).await
     };

@@ -11,8 +11,8 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use serde_json::{Value, json};
 
 use super::world::{
-    Published, World, assert_gapless, assert_succeeded, call, document, events, events_after, read,
-    run, sequence, start, task,
+    Published, World, assert_gapless, assert_succeeded, call, cancel, document, events,
+    events_after, read, run, sequence, serve, task,
 };
 use crate::{App, Secret};
 
@@ -182,7 +182,7 @@ async fn a_dependency_that_does_not_fit_is_refused() {
 #[tokio::test]
 async fn a_registry_that_is_not_there_is_named() {
     let mut world = World::new().await;
-    world.config.registry = World::nowhere().await;
+    world.config.registry = World::nowhere();
     let app = world.open().await;
     let (status, code, detail) = refuse(&app, json!({"name": "Echo"})).await;
     assert_eq!((status, code.as_str()), (502, "A2S310"));
@@ -237,9 +237,7 @@ async fn requests_with_one_key_at_the_same_time_start_one_run() {
 async fn events_can_be_taken_up_anywhere_without_gaps_or_repeats() {
     let world = World::new().await;
     publish_slow(&world);
-    let app = world.open().await;
-    let id = start(&app, "Slow", json!({})).await;
-    world.service.arrived("GET /hold/slow", 1).await;
+    let (app, id) = world.open_until("Slow", json!({}), "GET /hold/slow").await;
     // Three readers begin while the run is under way: at the start, in the middle, and ahead of it.
     let readers = [0, 5, 11].map(|after| {
         let app = app.clone();
@@ -272,18 +270,15 @@ async fn events_can_be_taken_up_anywhere_without_gaps_or_repeats() {
 async fn cancelling_gives_up_a_read() {
     let world = World::new().await;
     publish_slow(&world);
-    let app = world.open().await;
-    let id = start(&app, "Slow", json!({})).await;
-    world.service.arrived("GET /hold/slow", 1).await;
-    let path = format!("/v1/executions/{id}/cancel");
-    let answer = call(&app, Method::POST, &path, &[], Value::Null).await;
+    let (app, id) = world.open_until("Slow", json!({}), "GET /hold/slow").await;
+    let answer = cancel(&app, id).await;
     assert_eq!(answer.status, StatusCode::ACCEPTED);
     assert_gapless(&events(&app, id).await);
     let run = read(&app, id).await;
     assert_eq!(run.status, RunStatus::Cancelled);
     assert_eq!(run.error.unwrap().code, "A2S370");
     assert_eq!(run.steps[1].status, "cancelled");
-    let again = call(&app, Method::POST, &path, &[], Value::Null).await;
+    let again = cancel(&app, id).await;
     assert_eq!(again.problem().1, "A2S305");
 }
 
@@ -298,11 +293,8 @@ async fn cancelling_awaits_a_post_and_records_what_came_of_it() {
             task("next", "GET /echo/next", json!({}), json!({})),
         ]))}),
     );
-    let app = world.open().await;
-    let id = start(&app, "Pay", json!({})).await;
-    world.service.arrived("POST /hold/pay", 1).await;
-    let answer =
-        call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await;
+    let (app, id) = world.open_until("Pay", json!({}), "POST /hold/pay").await;
+    let answer = cancel(&app, id).await;
     assert_eq!(answer.run().status, RunStatus::Running);
     world.service.release("pay");
     let events = events(&app, id).await;
@@ -485,9 +477,7 @@ async fn start_recorder() -> (url::Url, Arrived) {
     }
     let arrived = Arrived::default();
     let router = Router::new().fallback(keep).with_state(arrived.clone());
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}/", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let address = format!("http://{}/", serve(router).await);
     (address.parse().unwrap(), arrived)
 }
 

@@ -6,8 +6,8 @@ use a2s_api::{EventKind, RunEvent, RunStatus};
 use serde_json::{Value, json};
 
 use super::world::{
-    World, assert_gapless, assert_succeeded, events, output, read, sequence, start, task,
-    transcript, wait_for, with,
+    World, assert_gapless, assert_succeeded, events, execution_ids, output, read, sequence, start,
+    task, transcript, wait_for, with,
 };
 
 /// Loops of tasks and of blocks, a failure that is caught and one that is ignored.
@@ -117,9 +117,7 @@ async fn after_a_crash_open_iterations_keep_their_ids() {
         |kind| matches!(kind, EventKind::StepFinished { step, .. } if step == "each[1]"),
     )
     .await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let app = world.crash_and_open(app).await;
     for word in ["a", "c", "d"] {
         world.service.release(word);
     }
@@ -130,15 +128,7 @@ async fn after_a_crash_open_iterations_keep_their_ids() {
     for (word, times) in [("a", 2), ("b", 1), ("c", 2), ("d", 1)] {
         assert_eq!(world.service.count(&format!("GET /hold/{word}")), times, "{word}");
     }
-    let ids: Vec<_> = told
-        .iter()
-        .filter_map(|event| match &event.kind {
-            EventKind::Sending { step, execution_id, .. } if step == "each[2]" => {
-                Some(execution_id)
-            }
-            _ => None,
-        })
-        .collect();
+    let ids = execution_ids(&told, "each[2]");
     assert_eq!(ids.len(), 2);
     assert_eq!(ids[0], ids[1]);
     let taken = transcript(&told).iter().filter(|line| *line == "each: over 4 items").count();
@@ -151,12 +141,8 @@ async fn an_iteration_in_doubt_waits_and_no_further_one_begins() {
     let each = task("each", "POST /hold/x", json!({"body": "${item}"}), json!({"heard": "$.body"}));
     let each = with(each, json!({"for_each": [1, 2, 3], "on_error": "continue"}));
     world.registry.publish_newer("Held", &json!({"execution": sequence(json!([each]))}));
-    let app = world.open().await;
-    let id = start(&app, "Held", json!({})).await;
-    world.service.arrived("POST /hold/x", 1).await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let (app, id) = world.open_until("Held", json!({}), "POST /hold/x").await;
+    let app = world.crash_and_open(app).await;
     events(&app, id).await;
     let run = read(&app, id).await;
     assert_eq!(run.status, RunStatus::Waiting);
@@ -182,9 +168,7 @@ async fn what_a_tolerant_block_ignored_stays_ignored() {
     let id = start(&app, "Both", json!({})).await;
     wait_for(&app, id, |kind| matches!(kind, EventKind::ErrorHandled { .. })).await;
     world.service.arrived("GET /hold/open", 1).await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let app = world.crash_and_open(app).await;
     world.service.release("open");
     let lines = transcript(&events(&app, id).await);
     let run = read(&app, id).await;

@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::credentials::{guarded, set};
 use super::world::{
-    World, allow, call, deny, events, run, sequence, serve, start, task, wait_for, with,
+    World, allow, call, cancel, deny, events, run, sequence, serve, start, task, wait_for, with,
 };
 use crate::{App, FailMode, OcsfFile};
 
@@ -461,7 +461,7 @@ async fn no_surface_tells_a_credential_when_somebody_steps_in() {
     let id = start(&app, "Hold", json!({})).await;
     wait_for(&app, id, |event| matches!(event, EventKind::Sending { .. })).await;
     service.arrived.notified().await;
-    call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await;
+    cancel(&app, id).await;
     let last = events(&app, id).await.pop().unwrap();
     assert!(matches!(last.kind, EventKind::RunFinished { status: RunStatus::Cancelled, .. }));
     search_run(&app, &world, id).await;
@@ -472,7 +472,7 @@ async fn no_surface_tells_a_credential_when_somebody_steps_in() {
         [(FailMode::Closed, RunStatus::Denied), (FailMode::Open, RunStatus::Succeeded)]
     {
         let guardian = world.guarded_by();
-        (guardian.endpoint, guardian.fail) = (World::silent().await, fail.into());
+        (guardian.endpoint, guardian.fail) = (World::silent(), fail.into());
         let app = world.open().await;
         let ended = run(&app, "Silent", json!({})).await;
         assert_eq!(ended.status, status, "{:?}", ended.error);

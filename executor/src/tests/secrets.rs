@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::world::{
-    World, allow, assert_succeeded, call, events, output, read, run, sequence, start, task, with,
+    World, allow, assert_succeeded, call, cancel, events, output, read, run, sequence, start, task,
+    with,
 };
 use crate::SecretKeySource;
 
@@ -327,8 +328,7 @@ async fn died(world: &World, name: &str, held: &str) -> Uuid {
     let app = world.open().await;
     let id = start(&app, name, json!({"token": TOKEN})).await;
     world.service.arrived(held, 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
     id
 }
 
@@ -360,9 +360,7 @@ async fn a_run_with_secrets_goes_on_after_a_crash_and_keeps_them() {
 async fn what_lies_sealed_goes_when_the_run_is_over() {
     let world = World::new().await;
     publish_holding(&world, "Hold", "GET /hold/x");
-    let app = world.open().await;
-    let id = start(&app, "Hold", json!({"token": TOKEN})).await;
-    world.service.arrived("GET /hold/x", 1).await;
+    let (app, id) = world.open_until("Hold", json!({"token": TOKEN}), "GET /hold/x").await;
     assert_eq!(world.count_rows("sealed").await, 2);
     world.service.release("x");
     events(&app, id).await;
@@ -423,11 +421,8 @@ async fn a_masked_output_comes_back_as_it_was() {
             ])),
         }),
     );
-    let app = world.open().await;
-    let id = start(&app, "Login", json!({})).await;
-    world.service.arrived("GET /hold/x", 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    let (app, id) = world.open_until("Login", json!({}), "GET /hold/x").await;
+    world.crash(app).await;
     assert_untold("the database", &database(&world).await);
     world.service.release("x");
     let app = world.open().await;
@@ -445,12 +440,9 @@ async fn a_lost_run_that_was_to_be_cancelled_is_cancelled() {
     let parameters = json!([{"name": "token", "secret": true}]);
     let rest = json!({"parameters": parameters, "execution": sequence(json!([held]))});
     world.registry.publish_newer("Held", &rest);
-    let app = world.open().await;
-    let id = start(&app, "Held", json!({"token": TOKEN})).await;
-    world.service.arrived("POST /hold/x", 1).await;
-    call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await;
-    app.crash().await;
-    world.service.idle().await;
+    let (app, id) = world.open_until("Held", json!({"token": TOKEN}), "POST /hold/x").await;
+    cancel(&app, id).await;
+    world.crash(app).await;
     world.config.secret_key = key(2);
     world.forget_key().await;
     let app = world.open().await;

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::world::{
-    World, allow, assert_succeeded, call, deny, run, sequence, serve, start, task, wait_for,
+    World, allow, assert_succeeded, call, cancel, deny, run, sequence, serve, task, wait_for,
 };
 use crate::config::{OcsfFile, OtlpExport};
 use crate::{App, FailMode};
@@ -193,18 +193,15 @@ async fn a_run_that_waits_is_told_so_far_and_then_the_rest() {
         task("pay", "POST /hold/pay", json!({"body": {}}), json!({"y": "$.value"})),
     ]);
     world.registry.publish("Pay", "1.0.0", &json!({"execution": sequence(steps)}));
-    let app = world.open().await;
-    let id = start(&app, "Pay", json!({})).await;
-    world.service.arrived("POST /hold/pay", 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    let (app, id) = world.open_until("Pay", json!({}), "POST /hold/pay").await;
+    world.crash(app).await;
     world.pass(Duration::from_secs(60));
     let app = world.open().await;
     wait_for(&app, id, |kind| matches!(kind, EventKind::RunWaiting { .. })).await;
     app.shutdown(GRACE).await;
     assert_eq!(messages(&read(&path)), ["Pay.look succeeded"]);
     let app = world.open().await;
-    call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await.run();
+    cancel(&app, id).await.run();
     app.shutdown(GRACE).await;
     assert_eq!(messages(&read(&path)), ["Pay.look succeeded", "Pay.pay: stopped"]);
 }
@@ -214,7 +211,7 @@ async fn a_guardian_that_is_silent_and_lets_pass_is_told() {
     let mut world = World::new().await;
     let path = file_of(&mut world);
     let guardian = world.guarded_by();
-    guardian.endpoint = World::silent().await;
+    guardian.endpoint = World::silent();
     guardian.fail = FailMode::Open.into();
     let app = open(&world).await;
     assert_succeeded(&run(&app, "Say", inputs()).await);
@@ -244,7 +241,7 @@ async fn busy_endpoint_is_retried_and_refusing_one_is_not() {
 async fn an_endpoint_that_is_not_there_changes_nothing_for_a_run() {
     let mut world = World::new().await;
     world.config.telemetry.ocsf_endpoint =
-        Some(OtlpExport { endpoint: World::nowhere().await, headers: Vec::new() });
+        Some(OtlpExport { endpoint: World::nowhere(), headers: Vec::new() });
     let app = open(&world).await;
     assert_succeeded(&run(&app, "Say", inputs()).await);
     app.shutdown(GRACE).await;

@@ -104,9 +104,7 @@ async fn values_are_kept_over_a_restart_and_forgotten_on_demand() {
     put(&app, "/v1/state/a", json!({"deep": [1, null]})).await;
     put(&app, "/v1/state/a", json!({"deep": [2, null]})).await;
     put(&app, "/v1/sessions/s%2F1/state/b", json!([])).await;
-    app.crash().await;
-    world.service.idle().await;
-    let app = world.open().await;
+    let app = world.crash_and_open(app).await;
     assert_eq!(remembered(&app, "/v1/state").await, json!({"a": {"deep": [2, null]}}));
     assert_eq!(remembered(&app, "/v1/sessions/s%2F1/state").await, json!({"b": []}));
     assert_eq!(remembered(&app, "/v1/sessions/other/state").await, json!({}));

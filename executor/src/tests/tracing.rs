@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::world::{
-    World, assert_succeeded, call, deny, run, sequence, serve, start, task, wait_for, with,
+    World, assert_succeeded, call, cancel, deny, run, sequence, serve, task, wait_for, with,
 };
 use crate::config::{OtlpExport, TelemetryConfig};
 use crate::{App, ErrorKind};
@@ -190,11 +190,11 @@ async fn receiver_gets_spans_and_services_get_their_parents() {
     // The guardian is asked on behalf of steps.
     let steps: Vec<_> =
         spans.iter().filter(|span| span.name.starts_with("execute_tool ")).collect();
-    for trace in world.guardian.traces() {
+    for trace in world.guardian.headers("traceparent") {
         let trace = trace.unwrap();
         assert!(steps.iter().any(|span| trace.contains(&hex(&span.span_id))), "{trace}");
     }
-    assert_eq!(world.guardian.traces().len(), 2 * steps.len());
+    assert_eq!(world.guardian.headers("traceparent").len(), 2 * steps.len());
     let names: Vec<_> = steps.iter().map(|span| text(span, "gen_ai.tool.name")).collect();
     assert!(names.contains(&"Inner.get".to_owned()), "{names:?}");
     assert_eq!(metric(&world, "exported"), spans.len() as u64);
@@ -221,8 +221,7 @@ async fn the_trace_of_a_caller_goes_on_behind_a_crash() {
     let body = json!({"name": "Held"});
     let id = call(&app, Method::POST, "/v1/executions", &headers, body).await.run().id;
     world.service.arrived("GET /hold/a", 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    world.crash(app).await;
     world.pass(Duration::from_secs(60));
 
     let app = world.open().await;
@@ -297,13 +296,13 @@ async fn a_document_that_speaks_of_traces_itself_is_left_alone() {
     // No service is told unless the configuration says so; guardians are.
     world.config.telemetry = TelemetryConfig::default();
     let app = world.open().await;
-    let before = world.guardian.traces().len();
+    let before = world.guardian.headers("traceparent").len();
     assert_succeeded(&run(&app, "Plain", json!({})).await);
     assert_eq!(
         [heard(&world, "traceparent")[3].as_str(), &heard(&world, "tracestate")[3]],
         ["", ""]
     );
-    assert!(world.guardian.traces()[before..].iter().all(Option::is_some));
+    assert!(world.guardian.headers("traceparent")[before..].iter().all(Option::is_some));
 }
 
 #[tokio::test]
@@ -338,7 +337,7 @@ const SPANS: u64 = 4;
 async fn a_receiver_that_is_not_there_changes_nothing_for_a_run() {
     let mut world = World::new().await;
     Collector::default().of(&mut world).await;
-    world.config.telemetry.spans.as_mut().unwrap().endpoint = World::nowhere().await;
+    world.config.telemetry.spans.as_mut().unwrap().endpoint = World::nowhere();
     run_for(&world).await.shutdown(GRACE).await;
     assert_eq!((metric(&world, "exported"), metric(&world, "dropped")), (0, SPANS));
 }
@@ -477,15 +476,12 @@ async fn a_run_that_waited_and_is_cancelled_is_a_trace_too() {
     let collector = Collector::default().of(&mut world).await;
     let step = task("pay", "POST /hold/pay", json!({"body": {}}), json!({"x": "$.value"}));
     world.registry.publish("Pay", "1.0.0", &json!({"execution": sequence(json!([step]))}));
-    let app = world.open().await;
-    let id = start(&app, "Pay", json!({})).await;
-    world.service.arrived("POST /hold/pay", 1).await;
-    app.crash().await;
-    world.service.idle().await;
+    let (app, id) = world.open_until("Pay", json!({}), "POST /hold/pay").await;
+    world.crash(app).await;
     world.pass(Duration::from_secs(60));
     let app = world.open().await;
     wait_for(&app, id, |kind| matches!(kind, EventKind::RunWaiting { .. })).await;
-    call(&app, Method::POST, &format!("/v1/executions/{id}/cancel"), &[], Value::Null).await.run();
+    cancel(&app, id).await.run();
     app.shutdown(GRACE).await;
     let root = collector.spans().into_iter().find(|span| span.name == "acs.turn").unwrap();
     assert_eq!(text(&root, "a2s.run.status"), "cancelled");

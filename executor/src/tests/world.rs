@@ -1,12 +1,13 @@
 //! A registry, a guardian and a service on loopback, and an executor between them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use a2s::{Digest, Domain};
+use a2s::{Digest, Domain, Secret};
+use a2s_api::{BoxFuture, Caller, TokenIntrospector, TokenScope, TokenSubject};
 use a2s_api::{CapabilityVersions, EventKind, Problem, Run, RunEvent, RunStatus};
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -18,21 +19,22 @@ use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use test_support::{
+    PostgresDatabase, RecordingGuardian, fixture_document, http_step, unused_address,
+};
+pub(crate) use test_support::{allow, deny, serve};
 use tokio::sync::{Barrier, Notify};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
-use super::database::{Made, make};
+use super::database::make;
 use crate::clock::{Clock, RandomSource};
 use crate::{App, Config, GuardianConfig, GuardianEndpoint, GuardianSettings};
 
 mod database;
-mod guardian;
 mod readers;
 mod registry;
 
-pub(crate) use guardian::{GuardianDouble, allow, deny, guardian_routes, start_guardian};
 use registry::registry_routes;
 pub(crate) use registry::{Published, RegistryDouble};
 
@@ -42,13 +44,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct World {
     pub(crate) registry: Arc<RegistryDouble>,
-    pub(crate) guardian: Arc<GuardianDouble>,
+    pub(crate) guardian: Arc<RecordingGuardian>,
     pub(crate) service: Arc<ServiceDouble>,
     pub(crate) config: Config,
     pub(crate) clock: Arc<TestClock>,
     metrics: Mutex<Registry>,
     folder: TempDir,
-    _made: Option<Made>,
+    _made: Option<PostgresDatabase>,
 }
 
 impl World {
@@ -115,6 +117,26 @@ impl World {
         Ok(app)
     }
 
+    /// Opens an executor and starts a run in it, which has sent the request `sent` then.
+    pub(crate) async fn open_until(&self, name: &str, inputs: Value, sent: &str) -> (App, Uuid) {
+        let app = self.open().await;
+        let id = start(&app, name, inputs).await;
+        self.service.arrived(sent, 1).await;
+        (app, id)
+    }
+
+    /// Ends an executor as a killed process does.
+    pub(crate) async fn crash(&self, app: App) {
+        app.crash().await;
+        self.service.idle().await;
+    }
+
+    /// The same, and opens the next one on the same database.
+    pub(crate) async fn crash_and_open(&self, app: App) -> App {
+        self.crash(app).await;
+        self.open().await
+    }
+
     /// The metrics of the executor that was opened last, as text.
     pub(crate) fn metrics(&self) -> String {
         let mut text = String::new();
@@ -130,24 +152,23 @@ impl World {
     }
 
     /// An address where nobody listens.
-    pub(crate) async fn nowhere() -> url::Url {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
-        format!("http://{address}/").parse().unwrap()
+    pub(crate) fn nowhere() -> url::Url {
+        format!("http://{}/", unused_address()).parse().unwrap()
     }
 
     /// A guardian that does not answer.
-    pub(crate) async fn silent() -> GuardianEndpoint {
-        GuardianEndpoint::Http(Self::nowhere().await.into())
+    pub(crate) fn silent() -> GuardianEndpoint {
+        GuardianEndpoint::Http(Self::nowhere().into())
     }
 }
 
-pub(crate) async fn serve(router: Router) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    address
+/// A guardian, and how it is asked.
+pub(crate) async fn start_guardian() -> (Arc<RecordingGuardian>, GuardianConfig) {
+    let guardian = Arc::new(RecordingGuardian::default());
+    let url = format!("http://{}/aos", serve(guardian.router()).await);
+    let usual = GuardianConfig::new(url.parse().unwrap());
+    // A test that takes it away wants to see what follows.
+    (guardian, GuardianConfig { timeout: PATIENCE, retry_for: Duration::ZERO, ..usual })
 }
 
 /// Each look at the clock is a millisecond later than the last; each id is the next number.
@@ -167,6 +188,23 @@ impl Clock for TestClock {
 impl RandomSource for TestClock {
     fn random_bytes(&self) -> [u8; 16] {
         u128::from(self.ids.fetch_add(1, Ordering::Relaxed)).to_le_bytes()
+    }
+}
+
+/// Accepts each token as the name of its principal, with the scopes that the function gives it; a token
+/// without scopes is unknown.
+#[derive(Debug)]
+pub(crate) struct NamedTokens(pub(crate) fn(&str) -> &'static [TokenScope]);
+
+impl TokenIntrospector for NamedTokens {
+    fn introspect<'a>(
+        &'a self,
+        token: &'a Secret,
+    ) -> BoxFuture<'a, Result<Option<Caller>, String>> {
+        let scopes: BTreeSet<_> = self.0(token.expose_secret()).iter().copied().collect();
+        let subject = TokenSubject::new(token.expose_secret()).ok().filter(|_| !scopes.is_empty());
+        let caller = subject.map(|subject| Caller { subject, end_user: None, scopes });
+        Box::pin(async move { Ok(caller) })
     }
 }
 
@@ -240,6 +278,12 @@ pub(crate) async fn run(app: &App, name: &str, inputs: Value) -> Run {
     let answer = call(app, Method::POST, "/v1/executions", &[], body).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
     answer.run()
+}
+
+/// Asks to cancel a run.
+pub(crate) async fn cancel(app: &App, run: Uuid) -> Answer {
+    let path = format!("/v1/executions/{run}/cancel");
+    call(app, Method::POST, &path, &[], Value::Null).await
 }
 
 /// A run as it is now.
@@ -390,6 +434,15 @@ pub(crate) fn transcript(events: &[RunEvent]) -> Vec<String> {
     events.iter().map(line).collect()
 }
 
+/// The ids of the requests of a step, in order.
+pub(crate) fn execution_ids(events: &[RunEvent], of: &str) -> Vec<Uuid> {
+    let id = |event: &RunEvent| match &event.kind {
+        EventKind::Sending { step, execution_id, .. } if step == of => Some(*execution_id),
+        _ => None,
+    };
+    events.iter().filter_map(id).collect()
+}
+
 #[track_caller]
 pub(crate) fn assert_gapless(events: &[RunEvent]) {
     for (index, event) in events.iter().enumerate() {
@@ -406,48 +459,14 @@ pub(crate) fn assert_succeeded(run: &Run) {
 
 /// A document with a header that the test does not care about, its checksum filled in.
 pub(crate) fn document(name: &str, version: &str, rest: &Value) -> Vec<u8> {
-    let mut content = json!({
-        "a2s": "1.0.0",
-        "name": name,
-        "description": format!("{name} for tests"),
-        "domains": ["api.example"],
-        "version": version,
-        "checksum": "<checksum>",
-        "authors": [{"name": "Test"}],
-    });
-    let members = content.as_object_mut().unwrap();
-    members.extend(rest.as_object().unwrap().clone());
-    let compilation = a2s::compile(content.to_string().as_bytes());
-    let errors: Vec<_> = compilation.diagnostics.iter().filter(|d| d.is_error()).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
-    content["checksum"] = json!(compilation.digest.unwrap());
-    content.to_string().into_bytes()
+    let mut members = json!({ "version": version });
+    members.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    fixture_document(name, &members).into_bytes()
 }
 
-/// A task step: `call` is a method and a path template, whose places are filled by `inputs`.
+/// A step of [`http_step`] at the usual host.
 pub(crate) fn task(id: &str, call: &str, inputs: Value, outputs: Value) -> Value {
-    let (method, path) = call.split_once(' ').unwrap();
-    let names = path.split('{').skip(1).map(|part| part.split('}').next().unwrap());
-    let parameters: Vec<_> = names
-        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
-        .collect();
-    let mut operation =
-        json!({"parameters": parameters, "responses": {"200": {"description": "Good"}}});
-    if inputs.get("body").is_some() {
-        operation["requestBody"] = json!({"content": {"application/json": {"schema": {}}}});
-    }
-    json!({
-        "id": id,
-        "format": "OpenAPI",
-        "task": {
-            "openapi": "3.0.1",
-            "info": {"title": "Test", "version": "1.0.0"},
-            "servers": [{"url": "https://api.example"}],
-            "paths": {path: {method.to_lowercase(): operation}},
-        },
-        "input_mapping": inputs,
-        "output_mapping": outputs,
-    })
+    http_step("api.example", id, call, inputs, outputs)
 }
 
 /// A step that calls a tool of the server of MCP at `/mcp`.

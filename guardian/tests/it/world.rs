@@ -149,11 +149,7 @@ impl World {
 
     /// Serve it on a free port until the test ends.
     pub(crate) async fn serve(&self) -> Url {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
-        let router = self.app.router();
-        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        url
+        Url::parse(&format!("http://{}/", test_support::serve(self.app.router()).await)).unwrap()
     }
 
     pub(crate) async fn client(&self) -> GuardianClient {

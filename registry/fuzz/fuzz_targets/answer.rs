@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use libfuzzer_sys::fuzz_target;
 use registry::embed::Embedding;
-use registry::fuzzing::{MAX_DIMENSIONS, parse_response};
+use registry::fuzz::{MAX_DIMENSIONS, parse_response};
 
 fuzz_target!(|input: (u8, Option<u8>, &[u8])| {
     let (count, expected, bytes) = input;

@@ -3,21 +3,14 @@
 //! folder, or, with `A2S_TEST_QDRANT_URL`, on that server, where each database has indexes of its own.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
+use sqlx::AssertSqlSafe;
+use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
 use tempfile::TempDir;
+use test_support::{PostgresDatabase, copy_folder, postgres_server};
 
-use super::world::copy_files;
 use crate::{Config, IndexLocation, QdrantConfig, Secret};
-
-/// The server of `A2S_TEST_POSTGRES_URL`.
-#[expect(clippy::disallowed_methods, reason = "tests are told by the environment alone")]
-pub(crate) fn server() -> Option<String> {
-    std::env::var("A2S_TEST_POSTGRES_URL").ok().filter(|url| !url.is_empty())
-}
 
 /// The server of `A2S_TEST_QDRANT_URL`, with the key of `QDRANT_KEY`.
 #[expect(clippy::disallowed_methods, reason = "tests are told by the environment alone")]
@@ -28,72 +21,11 @@ pub(crate) fn qdrant() -> Option<QdrantConfig> {
     Some(QdrantConfig { url, key: key.map(Secret::new), shards: None, replicas: None })
 }
 
-/// A database of its own on a server; dropped with this.
-#[derive(Debug)]
-pub(crate) struct Made {
-    server: String,
-    name: String,
-}
-
-impl Made {
-    #[expect(clippy::disallowed_methods, reason = "a server may have databases of other tests")]
-    pub(crate) async fn on(server: &str) -> Self {
-        let name = format!("a2s_test_{}", uuid::Uuid::new_v4().simple());
-        let made = Self { server: server.to_owned(), name };
-        made.tell("CREATE DATABASE", " TEMPLATE template0").await;
-        made
-    }
-
-    pub(crate) fn address(&self) -> String {
-        let mut url = reqwest::Url::parse(&self.server).unwrap();
-        url.set_path(&self.name);
-        url.into()
-    }
-
-    async fn tell(&self, verb: &str, how: &str) {
-        let mut connection = PgConnection::connect(&self.server).await.unwrap();
-        let sql = format!("{verb} {}{how}", self.name);
-        connection.execute(AssertSqlSafe(sql)).await.unwrap();
-        connection.close().await.unwrap();
-    }
-
-    /// The same content in another database.
-    async fn copy(&self) -> Self {
-        let copy = Self::on(&self.server).await;
-        let mut dump = Command::new("pg_dump")
-            .args(["--dbname", &self.address()])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let restored = Command::new("psql")
-            .args(["--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--dbname", &copy.address()])
-            .stdin(dump.stdout.take().unwrap())
-            .stdout(Stdio::null())
-            .status();
-        assert!(restored.unwrap().success() && dump.wait().unwrap().success());
-        copy
-    }
-}
-
-impl Drop for Made {
-    fn drop(&mut self) {
-        // Nobody waits in a destructor, so another thread does.
-        let dropped = std::thread::scope(|scope| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let drop = || runtime.unwrap().block_on(self.tell("DROP DATABASE", " WITH (FORCE)"));
-            scope.spawn(drop).join()
-        });
-        if dropped.is_err() {
-            eprintln!("the database {} stays on the server", self.name);
-        }
-    }
-}
-
 /// The folder of a registry, and its database, wherever that is. Both are gone with it.
 #[derive(Debug)]
 pub(crate) struct Folder {
     folder: TempDir,
-    made: Option<Made>,
+    postgres: Option<PostgresDatabase>,
     qdrant: Option<QdrantConfig>,
 }
 
@@ -104,21 +36,21 @@ impl Folder {
     }
 
     pub(crate) async fn new() -> Self {
-        let made = match server() {
-            Some(server) => Some(Made::on(&server).await),
+        let postgres = match postgres_server() {
+            Some(server) => Some(PostgresDatabase::create(&server).await),
             None => None,
         };
-        Self { made, qdrant: qdrant(), ..Self::with_file() }
+        Self { postgres, qdrant: qdrant(), ..Self::with_file() }
     }
 
     /// One with the database in a file, whatever the environment says.
     pub(crate) fn with_file() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), made: None, qdrant: None }
+        Self { folder: tempfile::tempdir().unwrap(), postgres: None, qdrant: None }
     }
 
     /// A folder whose database is there already.
-    pub(crate) fn over(made: Made) -> Self {
-        Self { made: Some(made), ..Self::with_file() }
+    pub(crate) fn over(database: PostgresDatabase) -> Self {
+        Self { postgres: Some(database), ..Self::with_file() }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -128,8 +60,8 @@ impl Folder {
     /// What a registry in it is made of.
     pub(crate) fn config(&self, token: Option<&str>) -> Config {
         let mut config = Config::in_folder(self.path(), token.map(Secret::new));
-        if let Some(made) = &self.made {
-            config.database = made.address().into();
+        if let Some(database) = &self.postgres {
+            config.database = database.address.to_string().into();
         }
         if let Some(qdrant) = &self.qdrant {
             config.index = IndexLocation::Qdrant(qdrant.clone());
@@ -141,8 +73,8 @@ impl Folder {
     /// is ahead of it is harmless, the other way round would be a loss.
     pub(crate) async fn copy(&self) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let made = match &self.made {
-            Some(made) => Some(made.copy().await),
+        let postgres = match &self.postgres {
+            Some(database) => Some(database.copy().await),
             None => None,
         };
         for entry in std::fs::read_dir(self.path()).unwrap() {
@@ -152,16 +84,16 @@ impl Folder {
             }
         }
         assert!(self.qdrant.is_none(), "an index on a server is not copied with its folder");
-        copy_files(&self.path().join("index"), &folder.path().join("index"));
-        Self { folder, made, qdrant: None }
+        copy_folder(&self.path().join("index"), &folder.path().join("index"));
+        Self { folder, postgres, qdrant: None }
     }
 
     /// The database, as someone with a shell on the machine has it.
     pub(crate) async fn database(&self) -> Behind {
-        match &self.made {
-            Some(made) => {
-                let pool = PgPoolOptions::new().max_connections(1).connect(&made.address()).await;
-                Behind::Postgres(pool.unwrap())
+        match &self.postgres {
+            Some(database) => {
+                let options = PgPoolOptions::new().max_connections(1);
+                Behind::Postgres(options.connect(database.address.as_str()).await.unwrap())
             }
             None => Behind::Sqlite(self.file().await),
         }

@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use semver::Version;
 use serde_json::{Value, json};
+use test_support::fill_checksum;
 
-use super::world::{TOKEN, World, chain, document, seal};
+use super::world::{TOKEN, World, chain, document};
 use crate::store::ChangeSeq;
 
 async fn deprecate(world: &World, target: &str, words: &Value) -> super::world::Answer {
@@ -165,7 +166,7 @@ async fn a_pin_on_a_yanked_version_is_told_by_its_number_alone() {
     let digest = a2s::compile(low.as_bytes()).digest.unwrap();
     world.publish_all([low]).await;
     world.turn("Low/1.0.0", "yank").await;
-    let pinned = seal(
+    let pinned = fill_checksum(
         &chain("Top", "1.0.0", &[("Low", "^1")], "api.example.com")
             .replace(
                 "    version: \"^1\"\n",

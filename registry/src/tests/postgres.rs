@@ -11,8 +11,9 @@ use a2s_api::Caller;
 use futures::future::join_all;
 use jiff::Timestamp;
 use serde_json::json;
+use test_support::{PostgresDatabase, fill_checksum, require_postgres_server};
 
-use super::database::{Folder, Made, server};
+use super::database::Folder;
 use super::world::{TOKEN, World, clock, document};
 use crate::store::dependency_rows::RelationRows;
 use crate::store::lifecycle::{AuditActor, HistoryQuery};
@@ -21,17 +22,8 @@ use crate::store::{
 };
 use crate::{App, IndexLocation};
 
-/// The server that tests are told, or nothing, said aloud.
-fn told() -> Option<String> {
-    let server = server();
-    if server.is_none() {
-        eprintln!("SKIPPED: A2S_TEST_POSTGRES_URL names no server");
-    }
-    server
-}
-
-async fn open(made: &Made) -> Arc<dyn RegistryStore> {
-    store::open(&made.address().into()).await.unwrap()
+async fn open(database: &PostgresDatabase) -> Arc<dyn RegistryStore> {
+    store::open(&database.address.to_string().into()).await.unwrap()
 }
 
 fn version(name: &str, version: &str, content: &str) -> NewVersion {
@@ -52,9 +44,9 @@ fn owner() -> AuditActor {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_concurrent_publish_of_a_version_wins() {
-    let Some(server) = told() else { return };
-    let made = Made::on(&server).await;
-    let stores = [open(&made).await, open(&made).await];
+    let Some(server) = require_postgres_server() else { return };
+    let database = PostgresDatabase::create(&server).await;
+    let stores = [open(&database).await, open(&database).await];
     for round in 0..20 {
         // A new name each time: who claims it is decided, too.
         let name = format!("Tool{round}");
@@ -86,9 +78,9 @@ async fn one_concurrent_publish_of_a_version_wins() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_of_two_names_with_one_id_is_taken() {
-    let Some(server) = told() else { return };
-    let made = Made::on(&server).await;
-    let stores = [open(&made).await, open(&made).await];
+    let Some(server) = require_postgres_server() else { return };
+    let database = PostgresDatabase::create(&server).await;
+    let stores = [open(&database).await, open(&database).await];
     for round in 0..20 {
         let names = [format!("GetHTTP{round}"), format!("GetHttp{round}")];
         let attempts = names.clone().map(|name| {
@@ -108,9 +100,9 @@ async fn one_of_two_names_with_one_id_is_taken() {
 /// larger one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn changes_and_events_are_seen_in_the_order_of_their_numbers() {
-    let Some(server) = told() else { return };
-    let made = Made::on(&server).await;
-    let stores = [open(&made).await, open(&made).await];
+    let Some(server) = require_postgres_server() else { return };
+    let database = PostgresDatabase::create(&server).await;
+    let stores = [open(&database).await, open(&database).await];
     let writers: Vec<_> = (0..8)
         .map(|writer: usize| {
             let store = Arc::clone(&stores[writer % 2]);
@@ -149,9 +141,9 @@ async fn changes_and_events_are_seen_in_the_order_of_their_numbers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_new_database_is_made_once_by_many() {
-    let Some(server) = told() else { return };
-    let made = Made::on(&server).await;
-    let opened = join_all((0..6).map(|_| open(&made))).await;
+    let Some(server) = require_postgres_server() else { return };
+    let database = PostgresDatabase::create(&server).await;
+    let opened = join_all((0..6).map(|_| open(&database))).await;
     let mut identities = Vec::new();
     for store in &opened {
         identities.push(store.read_outbox(ChangeSeq(0), 0).await.unwrap().identity);
@@ -164,9 +156,9 @@ async fn a_new_database_is_made_once_by_many() {
 /// Pages go on behind a name, so all engines and servers have to agree on what comes behind it.
 #[tokio::test]
 async fn names_are_sorted_by_bytes_in_any_locale() {
-    let Some(server) = told() else { return };
-    let made = Made::on(&server).await;
-    let store = open(&made).await;
+    let Some(server) = require_postgres_server() else { return };
+    let database = PostgresDatabase::create(&server).await;
+    let store = open(&database).await;
     let names = ["AB", "ABc", "Aa", "B", "Ba"];
     for name in ["Aa", "Ba", "AB", "B", "ABc"] {
         store.publish(&version(name, "1.0.0", name), &owner()).await.unwrap();
@@ -180,9 +172,9 @@ async fn names_are_sorted_by_bytes_in_any_locale() {
 
 #[tokio::test]
 async fn runs_that_come_again_push_nothing_out() {
-    let Some(server) = told() else { return };
-    let made = Made::on(&server).await;
-    let store = open(&made).await;
+    let Some(server) = require_postgres_server() else { return };
+    let database = PostgresDatabase::create(&server).await;
+    let store = open(&database).await;
     store.publish(&version("Tool", "1.0.0", "a"), &owner()).await.unwrap();
     let outcome = |run| store::RunOutcome {
         run: uuid::Uuid::from_u128(run),
@@ -211,14 +203,14 @@ async fn runs_that_come_again_push_nothing_out() {
     assert_eq!(new, 3);
     let entry = &store.list_versions(&"Tool".parse().unwrap()).await.unwrap()[0];
     assert_eq!((entry.stats.runs, entry.stats.successes), (4, 4));
-    let folder = Folder::over(made);
+    let folder = Folder::over(database);
     let database = folder.database().await;
     assert_eq!(database.execute("DELETE FROM outcome WHERE seq > 4", &[]).await, 0);
 }
 
 #[tokio::test]
 async fn runs_that_are_reported_to_one_registry_weigh_in_the_others() {
-    if told().is_none() {
+    if require_postgres_server().is_none() {
         return;
     }
     let one = World::with_index().await;
@@ -257,7 +249,7 @@ async fn runs_that_are_reported_to_one_registry_weigh_in_the_others() {
 #[tokio::test]
 async fn nul_in_titles_and_pages_and_long_versions_do_no_harm() {
     let world = World::new().await;
-    let titled = super::world::seal(&super::world::document_of(
+    let titled = fill_checksum(&super::world::document_of(
         "Tool",
         "Waters the plants",
         &serde_json::json!([super::world::http_step("a", "get", "api.example.com", "a\0b")]),
@@ -276,13 +268,13 @@ async fn nul_in_titles_and_pages_and_long_versions_do_no_harm() {
 
 #[tokio::test]
 async fn what_cannot_be_a_registry_is_refused_and_says_so() {
-    let Some(server) = told() else { return };
+    let Some(server) = require_postgres_server() else { return };
     let kind = async |address: String| {
         let error = store::open(&DatabaseAddress::from(address)).await.unwrap_err();
         (error.kind(), error.to_string())
     };
-    let made = Made::on(&server).await;
-    let url = reqwest::Url::parse(&made.address()).unwrap();
+    let database = PostgresDatabase::create(&server).await;
+    let url = database.address.clone();
     let with = |change: &dyn Fn(&mut reqwest::Url)| {
         let mut url = url.clone();
         change(&mut url);
@@ -313,7 +305,7 @@ async fn what_cannot_be_a_registry_is_refused_and_says_so() {
     }
 
     // One that belongs to another program, in two ways.
-    let folder = Folder::over(made);
+    let folder = Folder::over(database);
     let database = folder.database().await;
     database.execute("CREATE TABLE capability (id BIGINT)", &[]).await;
     assert_eq!(kind(url.to_string()).await.0, ErrorKind::Unusable);
@@ -380,7 +372,7 @@ impl Drop for Cluster {
 
 #[tokio::test]
 async fn a_server_that_goes_and_comes_back_is_missed_and_found_again() {
-    if told().is_none() {
+    if require_postgres_server().is_none() {
         return;
     }
     let cluster = Cluster::start();

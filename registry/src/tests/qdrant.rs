@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use test_support::{fill_checksum, postgres_server};
 
-use super::database::{Folder, qdrant, server};
-use super::world::{TOKEN, World, clock, document, document_of, http_step, seal};
+use super::database::{Folder, qdrant};
+use super::world::{TOKEN, World, clock, document, document_of, http_step};
 use crate::bm25::document_vector;
 use crate::embed::{BuiltIn, CAPABILITIES, Embedder, EmbeddingSource, index_text};
 use crate::retrieval::to_probes;
@@ -242,7 +243,7 @@ async fn hostile_documents_are_found_like_others() {
     let step = http_step("a", "get", "api.example.com", "'; DROP \u{0} \u{1F600} title");
     let more = json!({"authors": authors});
     let huge = document_of("FeedCat", "Gives food \u{1F408} to the \"cat\"", &json!([step]), &more);
-    world.publish_all([seal(&huge)]).await;
+    world.publish_all([fill_checksum(&huge)]).await;
     let many =
         (0..300).map(|n| document(&format!("Tool{n}"), "1.0.0", &format!("Waters plant {n}")));
     world.publish_all(many).await;
@@ -347,7 +348,7 @@ async fn backend_outage_loses_no_acknowledged_write() {
 
 #[tokio::test]
 async fn two_registries_share_database_and_index() {
-    let (Some(config), Some(_)) = (told(), server()) else {
+    let (Some(config), Some(_)) = (told(), postgres_server()) else {
         eprintln!("SKIPPED: this needs A2S_TEST_QDRANT_URL and A2S_TEST_POSTGRES_URL");
         return;
     };

@@ -1,12 +1,12 @@
 //! A registry in a temporary folder, and documents to put into it.
 
-use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use serde_json::{Value, json};
+use test_support::{fill_checksum, fixture_document};
 use tower::ServiceExt as _;
 
 use super::database::{Behind, Folder};
@@ -229,19 +229,6 @@ impl World {
     }
 }
 
-/// Copies a folder with everything in it.
-pub(crate) fn copy_files(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy_files(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
 /// A document with one request, and its checksum filled in.
 pub(crate) fn document(name: &str, version: &str, description: &str) -> String {
     document_for(name, version, description, "api.example.com", &["q"])
@@ -270,7 +257,7 @@ pub(crate) fn document_for(
             "responses": {"200": {"description": "An answer"}},
         }}},
     });
-    seal(&format!(
+    fill_checksum(&format!(
         "a2s: 1.0.0\nname: {name}\ndescription: {}\ndomains: [\"{host}\"]\nversion: \"{version}\"\n\
          checksum: \"<sha256>\"\nauthors: [{{name: Jane Smith}}]\nexecution:\n  type: sequence\n  \
          steps:\n    - id: ask\n      format: OpenAPI\n      task: {task}\n      input_mapping: \
@@ -295,7 +282,7 @@ pub(crate) fn chain(name: &str, version: &str, uses: &[(&str, &str)], domains: &
             )
         })
         .collect();
-    seal(&format!(
+    fill_checksum(&format!(
         "a2s: 1.0.0\nname: {name}\ndescription: Uses others\ndomains: [{domains}]\nversion: \"{version}\"\n\
          checksum: \"<sha256>\"\nauthors: [{{name: Jane Smith}}]\ndependencies:\n{dependencies}\
          execution:\n  type: sequence\n  steps:\n{steps}"
@@ -304,18 +291,15 @@ pub(crate) fn chain(name: &str, version: &str, uses: &[(&str, &str)], domains: &
 
 /// A document of a2s 1.1 with these steps and further fields.
 pub(crate) fn document_of(name: &str, description: &str, steps: &Value, more: &Value) -> String {
-    let mut content = json!({
+    let mut members = json!({
         "a2s": "1.1.0",
-        "name": name,
         "description": description,
         "domains": ["api.example.com"],
-        "version": "1.0.0",
-        "checksum": "<sha256>",
         "authors": [{"name": "Jane Smith"}],
         "execution": {"type": "sequence", "steps": steps},
     });
-    content.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    seal(&content.to_string())
+    members.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    fixture_document(name, &members)
 }
 
 /// A step that asks an HTTP API.
@@ -356,15 +340,6 @@ pub(crate) fn tool_step(id: &str, tool: &str, host: &str, hints: &Value) -> Valu
 /// A step that uses another capability.
 pub(crate) fn use_step(id: &str, name: &str) -> Value {
     json!({"id": id, "type": "capability", "use": name, "output_mapping": {id: "$.a"}})
-}
-
-/// Fills in the checksum.
-#[track_caller]
-pub(crate) fn seal(draft: &str) -> String {
-    let compilation = a2s::compile(draft.as_bytes());
-    let digest =
-        compilation.digest.unwrap_or_else(|| panic!("{draft}\n{:?}", compilation.diagnostics));
-    draft.replace("<sha256>", &digest.to_string())
 }
 
 /// The same answer without what has no place in a snapshot: digests, numbers that depend on the

@@ -162,9 +162,7 @@ rules:
     );
     world.add_flags(&["--policy", &policy]);
     world.start();
-    let file = world.write("vault.yaml", VAULT);
-    world.a2s(&["checksum", "--write", &file]).exits(0);
-    world.a2s(&["publish", &file]).exits(0);
+    world.publish(VAULT);
     let task = call(&world, "message/send", &old("open the bank vault"))["result"].take();
     assert_eq!(task["status"]["state"], "input-required", "{task}");
     let answer = |owner: &str| {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{SLOW, call, old, proverb, publish, publish_text, wait_until_asked, world};
+use super::{SLOW, call, old, proverb, publish, wait_until_asked, world};
 use crate::harness::{RUNTIME, Ran, World};
 use crate::http;
 
@@ -176,11 +176,11 @@ fn a_peer_that_asks_back_is_told_to_stop() {
     let peer = world(&[]);
     let asking = proverb("ReciteProverb", "Recite a proverb in Klingon", "proverbs.example.com")
         .replace(
-            "responses:",
-            "parameters: [{name: to, in: query, required: true, schema: {type: string}}]\n              responses:",
+            r#""parameters":[]"#,
+            r#""parameters": [{"name": "to", "in": "query", "required": true, "schema": {"type": "string"}}]"#,
         )
-        .replace("output_mapping:", "input_mapping: {to: \"${audience}\"}\n      output_mapping:");
-    publish_text(&peer, &asking);
+        .replace(r#""input_mapping":{}"#, r#""input_mapping": {"to": "${audience}"}"#);
+    peer.publish(&asking);
     let world = beside(&peer, true, "");
     let (ran, events) = chat(&world, WISH);
     let answer = events.last().unwrap();

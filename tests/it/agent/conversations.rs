@@ -1,10 +1,9 @@
 //! What people say, and what comes of it.
 
-use a2s::Domain;
-use a2s_cli::mock_services::MockServiceBuilder;
 use axum::Router;
 use axum::routing::get;
 use serde_json::{Value, json};
+use test_support::mock_services::MockServiceBuilder;
 
 use super::Turn;
 use crate::harness::{RUNTIME, World};
@@ -162,9 +161,7 @@ fn nothing_runs_before_everything_is_known() {
 fn a_secret_is_given_as_an_input_alone() {
     let mut world = World::among(vec![keeper()], &[]);
     world.start();
-    let file = world.write("vault.yaml", VAULT);
-    world.a2s(&["checksum", "--write", &file]).exits(0);
-    world.a2s(&["publish", &file]).exits(0);
+    world.publish(VAULT);
     let wish = "open the bank vault with the code 12345 for Ada";
     let turn = Turn::take(&world, wish, &[]);
     assert_eq!(turn.chosen().1, &json!({"owner": "Ada"}), "{:?}", turn.ran);
@@ -217,7 +214,7 @@ execution:
 /// The service that it asks.
 pub(crate) fn keeper() -> MockServiceBuilder {
     let router = Router::new().route("/open", get(async || axum::Json(json!({"open": true}))));
-    MockServiceBuilder::new(Domain::new("vault.example.com").unwrap(), router)
+    MockServiceBuilder::for_host("vault.example.com", router)
 }
 
 /// Two places know capabilities, and one does not answer.
@@ -225,9 +222,7 @@ pub(crate) fn keeper() -> MockServiceBuilder {
 fn several_registries_are_searched_and_a_silent_one_is_told() {
     let mut other = World::among(vec![keeper()], &[]);
     other.start();
-    let file = other.write("vault.yaml", VAULT);
-    other.a2s(&["checksum", "--write", &file]).exits(0);
-    other.a2s(&["publish", &file]).exits(0);
+    other.publish(VAULT);
 
     let mut world = World::down(&[]);
     let (url, token) = (other.url(), other.token());
@@ -305,8 +300,8 @@ fn a_client_that_disappears_stops_its_run() {
             }
         }),
     );
-    let host = Domain::new("official-joke-api.appspot.com").unwrap();
-    let mut world = World::among(vec![MockServiceBuilder::new(host, router)], &[]);
+    let service = MockServiceBuilder::for_host("official-joke-api.appspot.com", router);
+    let mut world = World::among(vec![service], &[]);
     world.start();
     let url = format!("{}v1/agent", world.url());
     let token = format!("Bearer {}", world.token());

@@ -6,10 +6,9 @@ use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use super::Turn;
-use crate::harness::{RUNTIME, World};
+use crate::harness::{World, serve};
 
 type Log = Arc<Mutex<Vec<Value>>>;
 type Answers = fn(&str) -> Value;
@@ -19,12 +18,7 @@ fn model(answers: Answers) -> (String, Log) {
     let log = Log::default();
     let state = (Arc::clone(&log), answers);
     let router = Router::new().route("/v1/chat/completions", post(complete)).with_state(state);
-    let url = RUNTIME.block_on(async {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        url
-    });
+    let url = format!("{}/v1", serve(router));
     (url, log)
 }
 

@@ -131,14 +131,8 @@ fn a_description_is_fetched_within_bounds() {
         .route("/loop", get(|| async { Redirect::permanent("/loop") }))
         .route("/huge", get(|| async { "x".repeat((32 << 20) + 1) }))
         .route("/gone", get(|| async { StatusCode::GONE }));
-    let address = RUNTIME.block_on(async {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(async move { axum::serve(listener, routes).await });
-        address
-    });
+    let port = RUNTIME.block_on(test_support::serve(routes)).port();
     let desk = Desk::new();
-    let port = address.port();
     let import = |path: &str| {
         let url = format!("http://localhost:{port}/{path}");
         desk.a2s(&["import", "openapi", &url, "--operation", "get-item", "--force"])

@@ -23,9 +23,7 @@ fn web() -> World {
         ("Above", "Exact", "version: ^1.0.0".to_owned()),
     ] {
         let text = validate::user(name, used, &range, "{}");
-        let path = world.write(&format!("{name}.yaml"), &text);
-        world.a2s(&["checksum", "--write", &path]).exits(0);
-        world.a2s(&["publish", &path]).exits(0);
+        world.publish(&text);
     }
     world
 }

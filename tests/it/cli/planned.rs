@@ -45,9 +45,7 @@ fn what_was_shown_is_run_once_or_it_is_told_what_differs() {
     let source = std::fs::read_to_string(shipped("PostWeatherTweet")).unwrap();
     let newer = source.replace("\nversion: \"1.0\"\n", "\nversion: \"1.1\"\n");
     assert_ne!(source, newer);
-    let newer = world.write("Newer.yaml", &newer);
-    world.a2s(&["checksum", "--write", &newer]).exits(0);
-    world.a2s(&["publish", &newer]).exits(0);
+    world.publish(&newer);
     tell(&["run", "--plan", &token]).exits(1);
 
     tell(&["run", "PostWeatherTweet", "--dry-run", "--preview", "--input", "location=Atlantis"])

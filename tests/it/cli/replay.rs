@@ -8,12 +8,7 @@ use crate::harness::World;
 #[test]
 fn replay_needs_no_services_and_shows_drift() {
     let mut world = World::up(&[]);
-    let publish = |world: &World, version: &str, text: &str| {
-        let path = world.write(&format!("CityTour-{version}.yaml"), text);
-        world.a2s(&["checksum", "--write", &path]).exits(0);
-        world.a2s(&["publish", &path]).exits(0);
-    };
-    publish(&world, "1.0.0", TOUR);
+    world.publish(TOUR);
     let cities = "cities=[\"Paris\", \"Atlantis\"]";
     let run = world.a2s(&["run", "CityTour", "--input", cities, "--json"]).exits(0).one();
     let id = run["id"].as_str().unwrap();
@@ -21,7 +16,7 @@ fn replay_needs_no_services_and_shows_drift() {
         .replace("version: 1.0.0\nchecksum", "version: 2.0.0\nchecksum")
         .replace("city: Atlantis", "city: Lisbon")
         .replace("texts: \"$.weather.description\"", "texts: \"$.weather.humidity\"");
-    publish(&world, "2.0.0", &other);
+    world.publish(&other);
 
     // Nothing answers there any more.
     world.stop();

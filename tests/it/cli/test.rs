@@ -86,9 +86,7 @@ fn what_is_used_comes_from_the_files_or_else_from_the_registry() {
     alone.a2s(&["test", "top.yaml", "low.yaml"]).exits(0);
 
     let world = World::up(&[]);
-    let path = world.write("low.yaml", &low);
-    world.a2s(&["checksum", "--write", &path]).exits(0);
-    world.a2s(&["publish", &path]).exits(0);
+    world.publish(&low);
     world.write("top.yaml", &top("version: ^1.0.0"));
     let tried = world.a2s(&["test", "top.yaml", "--json"]).exits(0).json();
     assert_eq!(tried[0]["made_up"], json!([]));

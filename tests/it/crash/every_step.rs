@@ -7,9 +7,10 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::routing::post;
 use serde_json::{Value, json};
+use test_support::{allow, fixture_document, rpc_result};
 use tokio::sync::mpsc;
 
-use crate::harness::{RUNTIME, Server, World, assert_page};
+use crate::harness::{RUNTIME, Server, World, assert_page, serve};
 use crate::http;
 
 const STEPS: usize = 20;
@@ -83,8 +84,7 @@ impl Stage {
             _ => Place::Answered,
         };
         stage.pass(place, step.trim_start_matches("step").parse().unwrap()).await;
-        let result = json!({ "decision": "allow", "message": "fine" });
-        Json(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }))
+        rpc_result(&asked, allow())
     }
 
     fn start() -> (Arc<Self>, String, mpsc::UnboundedReceiver<()>) {
@@ -94,12 +94,7 @@ impl Stage {
             .route("/aos", post(Self::permit))
             .fallback(Self::answer)
             .with_state(Arc::clone(&stage));
-        let url = RUNTIME.block_on(async {
-            let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-            let url = format!("http://{}", listener.local_addr().unwrap());
-            tokio::spawn(async move { axum::serve(listener, router).await });
-            url
-        });
+        let url = serve(router);
         (stage, url, held)
     }
 
@@ -147,18 +142,11 @@ fn document() -> String {
             "output_mapping": {format!("out{number}"): "$.value"},
         })
     };
-    let mut document = json!({
-        "a2s": "1.0.0",
-        "name": "Twenty",
-        "description": "Twenty steps, one after another",
-        "domains": ["counting.example"],
-        "version": "1.0.0",
-        "authors": [{"name": "Test"}],
-        "execution": {"type": "sequence", "steps": (0..STEPS).map(step).collect::<Vec<_>>()},
+    let steps: Vec<_> = (0..STEPS).map(step).collect();
+    let members = json!({
+        "domains": ["counting.example"], "execution": {"type": "sequence", "steps": steps},
     });
-    let digest = a2s::compile(document.to_string().as_bytes()).digest.unwrap();
-    document["checksum"] = json!(digest);
-    document.to_string()
+    fixture_document("Twenty", &members)
 }
 
 /// A run that was killed at one place of each of its steps.

@@ -1,19 +1,12 @@
 //! Two guardians that are processes of their own, one of them behind mutual TLS.
 
-#[path = "../../../aos/tests/it/authority.rs"]
-mod authority;
-
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use rustls::pki_types::PrivateKeyDer;
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use serde_json::Value;
+use test_support::CertificateAuthority;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-
-use authority::Authority;
 
 use crate::harness::{RUNTIME, Server, World, a2s_in};
 
@@ -47,21 +40,8 @@ rules:
 type Spoken = Arc<Mutex<Vec<Option<Vec<u8>>>>>;
 
 /// Stands before a guardian, and lets in who shows a certificate of `authority`.
-fn shield(authority: &Authority, guardian: &str, spoken: &Spoken) -> String {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    roots.add(authority.certificate.der().clone()).unwrap();
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-    let (certificate, key) = authority.sign();
-    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let mut tls = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_client_cert_verifier(verifier.build().unwrap())
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-    let acceptor = TlsAcceptor::from(Arc::new(tls));
+fn shield(authority: &CertificateAuthority, guardian: &str, spoken: &Spoken) -> String {
+    let acceptor = TlsAcceptor::from(authority.mutual_tls(&["http/1.1"]));
     let behind = url::Url::parse(guardian).unwrap().socket_addrs(|| None).unwrap()[0];
     let spoken = Arc::clone(spoken);
     RUNTIME.block_on(async move {
@@ -134,7 +114,7 @@ fn start(identity: &str, fail: &str) -> Guarded {
     };
     let company = guardian(&world, "company", COMPANY);
     let team = guardian(&world, "team", TEAM);
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let spoken = Spoken::default();
     let shielded = shield(&authority, company.url(), &spoken);
     let (certificate, key) = authority.sign();

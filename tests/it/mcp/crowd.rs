@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use a2s::Domain;
-use a2s_cli::mock_services::MockServiceBuilder;
 use axum::Router;
 use serde_json::{Value, json};
+use test_support::mock_services::{self, MockServiceBuilder};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -65,10 +64,8 @@ fn silent() -> (World, Arc<Notify>) {
         told.notify_one();
         std::future::pending::<()>()
     });
-    let mut services = a2s_cli::mock_services::all();
-    services.retain(|service| service.host().as_str() != "dogapi.dog");
-    services.push(MockServiceBuilder::new(Domain::new("dogapi.dog").unwrap(), router));
-    let mut world = World::among(services, &[]);
+    let dogs = MockServiceBuilder::for_host("dogapi.dog", router);
+    let mut world = World::among(mock_services::all_with(dogs), &[]);
     world.start();
     (world, asked)
 }

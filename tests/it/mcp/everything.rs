@@ -21,13 +21,10 @@ use crate::harness::RUNTIME;
 
 /// Serves it for as long as the tests run, and says where.
 pub(super) fn serve(limits: mcp::Limits) -> String {
-    RUNTIME.block_on(async {
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let router = mcp::over_http(|| Everything, limits, Default::default());
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        url
-    })
+    // Its sessions end with a task of the runtime.
+    let _entered = RUNTIME.enter();
+    let router = mcp::over_http(|| Everything, limits, Default::default());
+    format!("{}/mcp", crate::harness::serve(router))
 }
 
 #[derive(Debug, Clone)]

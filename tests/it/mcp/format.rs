@@ -1,10 +1,9 @@
 //! Steps that call tools of MCP servers, as every command shows them.
 
-use a2s::Domain;
-use a2s_cli::mock_services::MockServiceBuilder;
 use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use test_support::mock_services::MockServiceBuilder;
 
 use super::client::Client;
 use super::tools::with_forms;
@@ -42,7 +41,7 @@ async fn server(Json(call): Json<Value>) -> Json<Value> {
 /// A world with that server and the document, and the file that it is in.
 fn world() -> (World, String) {
     let router = Router::new().route("/mcp", post(server));
-    let service = MockServiceBuilder::new(Domain::new("mcp.example").unwrap(), router);
+    let service = MockServiceBuilder::for_host("mcp.example", router);
     let mut world = World::among(vec![service], &[]);
     let told = world.folder().join("events.jsonl").to_str().unwrap().to_owned();
     world.add_flags(&["--ocsf-file", &told]);

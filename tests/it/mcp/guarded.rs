@@ -6,18 +6,18 @@ use axum::Json;
 use axum::extract::State;
 use axum::routing::post;
 use serde_json::{Value, json};
+use test_support::{allow, rpc_result};
 
 use super::client::{Client, Stateless};
 use super::tools::with_forms;
-use crate::harness::{RUNTIME, World};
+use crate::harness::{RUNTIME, World, serve};
 
 type Heard = Arc<Mutex<Vec<Value>>>;
 
 /// Judges MCP messages by words in them; whatever else it is asked, it allows.
 async fn answer(State(heard): State<Heard>, Json(request): Json<Value>) -> Json<Value> {
-    let allow = |request: &Value| json!({"jsonrpc": "2.0", "id": request["id"], "result": {"decision": "allow", "message": "fine"}});
     if request["method"] != "protocols/MCP" {
-        return Json(allow(&request));
+        return rpc_result(&request, allow());
     }
     heard.lock().unwrap().push(request["params"]["message"].clone());
     let text = request["params"]["message"].to_string();
@@ -45,20 +45,15 @@ async fn answer(State(heard): State<Heard>, Json(request): Json<Value>) -> Json<
         }
         false if text.contains("Beagle") => deny("no beagles"),
         false if text.contains("Capital of kind") => modify("kind", "very kind"),
-        _ => return Json(allow(&request)),
+        _ => allow(),
     };
-    Json(json!({"jsonrpc": "2.0", "id": request["id"], "result": result}))
+    rpc_result(&request, result)
 }
 
 fn guarded() -> (World, Heard) {
     let heard = Heard::default();
     let router = axum::Router::new().route("/", post(answer)).with_state(Arc::clone(&heard));
-    let url = RUNTIME.block_on(async {
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let url = format!("http://{}/", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        url
-    });
+    let url = format!("{}/", serve(router));
     (World::up(&["--guardian", &url]), heard)
 }
 
@@ -136,11 +131,8 @@ fn publish_secret(world: &World) {
         .replace("name: PostTweet", "name: PostSecret")
         .replace("\"${text}\"", "\"${place} ${key}\"")
         .replace(checksum, "<checksum>");
-    for (name, document) in [("PostSecret", document.as_str()), ("UseSecret", uses)] {
-        let file = world.write(&format!("{name}.yaml"), document);
-        world.a2s(&["checksum", "--write", &file]).exits(0);
-        world.a2s(&["publish", "--skip-tests", &file]).exits(0);
-    }
+    world.publish(&document);
+    world.publish(uses);
 }
 
 #[test]

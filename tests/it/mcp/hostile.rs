@@ -1,10 +1,9 @@
 //! Callers and services that mean harm.
 
-use a2s::Domain;
-use a2s_cli::mock_services::MockServiceBuilder;
 use axum::Router;
 use axum::routing::get;
 use serde_json::{Value, json};
+use test_support::mock_services::{self, MockServiceBuilder};
 
 use super::client::Client;
 use crate::harness::{RUNTIME, World};
@@ -124,10 +123,8 @@ fn service_text_is_marked_as_data() {
         "links": {},
     });
     let router = Router::new().fallback(get(async move || axum::Json(answer)));
-    let mut services = a2s_cli::mock_services::all();
-    services.retain(|service| service.host().as_str() != "dogapi.dog");
-    services.push(MockServiceBuilder::new(Domain::new("dogapi.dog").unwrap(), router));
-    let mut world = World::among(services, &[]);
+    let dogs = MockServiceBuilder::for_host("dogapi.dog", router);
+    let mut world = World::among(mock_services::all_with(dogs), &[]);
     world.start();
     let (url, token) = (world.url().to_owned(), world.token());
     RUNTIME.block_on(async {

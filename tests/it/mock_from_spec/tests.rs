@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use a2s::{Document, Domain};
-use a2s_cli::mock_services::MockService;
 use serde_json::{Value, json};
+use test_support::mock_services::MockService;
 
 use super::Stage;
 use crate::harness::RUNTIME;
@@ -20,7 +20,7 @@ fn stand_in(text: &str, example: Option<usize>) -> (Stage, MockService) {
     let example = example.map(|index| document.capability().examples[index].clone());
     stage.set(&name, example.as_ref(), &BTreeMap::from([(name.clone(), document)]));
     let service = stage.services([Domain::new("api.example.com").unwrap()]).remove(0);
-    let standin = RUNTIME.block_on(service.start()).unwrap();
+    let standin = RUNTIME.block_on(service.start());
     (stage, standin)
 }
 

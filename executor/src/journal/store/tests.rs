@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use a2s::CapabilityName;
 use a2s_api::{EventKind, RunError, StepResolution};
 use tempfile::TempDir;
+use test_support::PostgresDatabase;
 
 use super::*;
 use crate::journal::lease::RunLease;
 use crate::journal::recorded_exchange::ExchangeRequest;
 use crate::journal::run_state::tests::started;
-use crate::tests::database::{Behind, Made, make};
+use crate::tests::database::{Behind, make};
 
 /// A database, in a file or on a server.
 struct Fixture {
     store: RunStore,
     database: ExecutorDatabase,
-    _made: Option<Made>,
+    _made: Option<PostgresDatabase>,
     _folder: TempDir,
 }
 

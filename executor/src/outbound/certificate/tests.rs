@@ -1,38 +1,19 @@
 //! A server that asks for a certificate, and whom it lets in.
 
-#[path = "../../../../aos/tests/it/authority.rs"]
-mod authority;
-
 use std::net::SocketAddr;
 
-use rustls::pki_types::PrivateKeyDer;
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use tempfile::TempDir;
+use test_support::CertificateAuthority;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-
-use authority::Authority;
 
 use super::super::tests::{config, get, open};
 use super::*;
 
 /// Answers those who show a certificate that `authority` has signed.
-async fn serve(authority: &Authority) -> SocketAddr {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    roots.add(authority.certificate.der().clone()).unwrap();
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-    let (certificate, key) = authority.sign();
-    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let tls = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_client_cert_verifier(verifier.build().unwrap())
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(tls));
+async fn serve(authority: &CertificateAuthority) -> SocketAddr {
+    let acceptor = TlsAcceptor::from(authority.mutual_tls(&[]));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -49,7 +30,11 @@ async fn serve(authority: &Authority) -> SocketAddr {
 }
 
 /// The certificate that `authority` signs, in files, for servers of `trusted`.
-fn files(folder: &TempDir, authority: &Authority, trusted: &Authority) -> ClientCertificate {
+fn files(
+    folder: &TempDir,
+    authority: &CertificateAuthority,
+    trusted: &CertificateAuthority,
+) -> ClientCertificate {
     let (certificate, key) = authority.sign();
     let write = |name: &str, pem: String| {
         let path = folder.path().join(name);
@@ -65,7 +50,7 @@ fn files(folder: &TempDir, authority: &Authority, trusted: &Authority) -> Client
 
 #[tokio::test]
 async fn a_host_is_shown_its_certificate_and_lets_in_whom_it_knows() {
-    let (known, unknown) = (Authority::new(), Authority::new());
+    let (known, unknown) = (CertificateAuthority::new(), CertificateAuthority::new());
     let port = serve(&known).await.port();
     let url = format!("https://localhost:{port}/");
     let status = async |files: Option<ClientCertificate>| {
@@ -88,7 +73,7 @@ async fn a_host_is_shown_its_certificate_and_lets_in_whom_it_knows() {
 #[tokio::test]
 async fn files_that_cannot_be_used_are_named() {
     let folder = TempDir::new().unwrap();
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let good = files(&folder, &authority, &authority);
     let refused = |files: ClientCertificate| {
         let mut config = config(None, "");

@@ -5,14 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2s_api::{ApprovalSubject, EventKind, GuardianPhase, Run, RunEvent, RunStatus};
-use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::{Desk, ended, execution_of, requested, until};
 use crate::App;
 use crate::tests::world::{
-    World, allow, assert_gapless, assert_succeeded, deny, events as read_events, output, read, run,
-    sequence, start, task, tool, transcript,
+    World, allow, assert_gapless, assert_succeeded, cancel, deny, events as read_events, output,
+    read, run, sequence, start, task, tool, transcript,
 };
 
 /// The questions that a test wants approved.
@@ -212,9 +211,7 @@ async fn crash_after_approved_redirect_repeats_only_the_redirect() {
         let id = waiting(&app).await.id;
         desk.settle("approved");
         world.service.arrived("GET /hold/x", 1).await;
-        app.crash().await;
-        world.service.idle().await;
-        let app = world.open().await;
+        let app = world.crash_and_open(app).await;
         world.service.arrived("GET /hold/x", 2).await;
         world.service.release("x");
         world.service.release("tell");
@@ -437,8 +434,7 @@ async fn a_cancelled_run_waits_no_more_and_keeps_nothing() {
     let app = world.open().await;
     let id = start(&app, "Pay", json!({})).await;
     until("it waits", || async { read(&app, id).await.status == RunStatus::Waiting }).await;
-    let path = format!("/v1/executions/{id}/cancel");
-    super::call(&app, Method::POST, &path, &[], json!({})).await;
+    cancel(&app, id).await;
     assert_eq!(read(&app, id).await.status, RunStatus::Cancelled);
     assert_eq!(world.count_rows("sealed").await, 0);
 }

@@ -2,27 +2,11 @@
 
 use super::*;
 
-/// Takes a token for the name that it stands for.
-#[derive(Debug)]
-struct Names;
-
-impl TokenIntrospector for Names {
-    fn introspect<'a>(
-        &'a self,
-        token: &'a Secret,
-    ) -> BoxFuture<'a, Result<Option<Caller>, String>> {
-        let subject = TokenSubject::new(token.expose_secret()).ok();
-        let scopes = std::collections::BTreeSet::from([TokenScope::Execute]);
-        let caller = subject.map(|subject| Caller { subject, end_user: None, scopes });
-        Box::pin(async move { Ok(caller) })
-    }
-}
-
 #[tokio::test]
 async fn a_credential_is_the_owners_until_it_is_granted() {
     let (mut world, bouncer) = world().await;
     world.config.token = Some(Secret::new("root"));
-    world.config.introspector = Some(Arc::new(Names));
+    world.config.introspector = Some(Arc::new(NamedTokens(|_| &[TokenScope::Execute])));
     let scheme = json!({"my key": {"type": "http", "scheme": "bearer"}});
     for name in ["Wants", "Other"] {
         let step = guarded("get", "GET /a", json!([{"my key": []}]), scheme.clone());

@@ -43,9 +43,7 @@ async fn a_call_in_doubt_waits_for_a_person_unless_it_only_reads() {
         let app = world.open().await;
         let id = start(&app, name, json!({})).await;
         world.service.arrived("POST /mcp/held", before + 1).await;
-        app.crash().await;
-        world.service.idle().await;
-        let app = world.open().await;
+        let app = world.crash_and_open(app).await;
         if ends == RunStatus::Succeeded {
             world.service.arrived("POST /mcp/held", before + 2).await;
             world.service.release("held");

@@ -3,13 +3,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use semver::Version;
+use test_support::copy_folder;
 
 use super::*;
 use crate::embed::BuiltIn;
 use crate::store::ChangeSeq;
 use crate::store::indexes::IndexId;
 use crate::tests::endpoint::SOON;
-use crate::tests::world::copy_files;
 use crate::vectors::FORMAT;
 
 const DIMENSIONS: usize = 8;
@@ -106,7 +106,7 @@ async fn changes_are_kept_while_the_graph_is_made() {
     tokio::time::timeout(SOON, settle(&edge)).await.unwrap();
     // As a crash would leave it.
     let copy = tempfile::tempdir().unwrap();
-    copy_files(folder.path(), copy.path());
+    copy_folder(folder.path(), copy.path());
     edge.close().await;
     for folder in [folder, copy] {
         let edge = open(folder.path(), GraphPolicy::default()).await;

@@ -1,23 +1,25 @@
-//! Making a request and holding its values to their schemas, without a network: for a small and for
-//! a large specification, the first time (schemas are compiled) and then again.
-//!
-//! `cargo bench -p executor --bench requests` (or `-- --quick` for a look).
-
-#![expect(clippy::unwrap_used, reason = "a bench that cannot set up its world has to fail")]
-#![expect(clippy::print_stdout, reason = "the table is what a bench is for")]
+//! The time that it takes to make a request and to check its values against their schemas, without a
+//! network: for a small and for a large specification, the first time (schemas are compiled) and then
+//! again. `docs/benchmarks.md` has the figures.
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use a2s::{Document, InputLocation, StepAction, Task};
-use executor::measure::RequestBench;
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
+use test_support::fixture_document;
 
-fn main() {
-    let quick = std::env::args().any(|argument| argument == "--quick");
-    let rounds = if quick { 20 } else { 500 };
+use crate::request::{self, TaskContract};
+
+/// The number of rounds.
+const ROUNDS: usize = 500;
+
+#[test]
+#[ignore = "prints times: cargo test --release -p executor --lib -- --ignored --nocapture times_of_requests"]
+fn times_of_requests() {
+    let rounds = ROUNDS;
     println!("{rounds} rounds, median of each");
     println!("  {:<44} {:>10} {:>10}", "", "first", "again");
     let (task, inputs) = small();
@@ -29,14 +31,10 @@ fn main() {
 }
 
 fn measure(name: &str, task: &Arc<Task>, inputs: &IndexMap<InputLocation, Value>, rounds: usize) {
-    let mut first: Vec<Duration> = (0..rounds.min(50))
-        .map(|_| {
-            let requests = RequestBench::of(Arc::clone(task));
-            time(&requests, inputs)
-        })
-        .collect();
-    let requests = RequestBench::of(Arc::clone(task));
-    requests.make(inputs).unwrap();
+    let mut first: Vec<Duration> =
+        (0..rounds.min(50)).map(|_| time(&TaskContract::new(Arc::clone(task)), inputs)).collect();
+    let requests = TaskContract::new(Arc::clone(task));
+    request::prepare(&requests, inputs).unwrap();
     let mut again: Vec<Duration> = (0..rounds).map(|_| time(&requests, inputs)).collect();
     let microseconds = |times: &mut Vec<Duration>| {
         times.sort();
@@ -46,28 +44,20 @@ fn measure(name: &str, task: &Arc<Task>, inputs: &IndexMap<InputLocation, Value>
     println!("  {name:<44} {first:>7.1} µs {again:>7.1} µs");
 }
 
-fn time(requests: &RequestBench, inputs: &IndexMap<InputLocation, Value>) -> Duration {
+fn time(contract: &TaskContract, inputs: &IndexMap<InputLocation, Value>) -> Duration {
     let begin = Instant::now();
-    black_box(requests.make(black_box(inputs)).unwrap());
+    black_box(request::prepare(contract, black_box(inputs)).unwrap());
     begin.elapsed()
 }
 
 /// The task of a document with one step.
 fn task(specification: &Value, mapping: &Value) -> Arc<Task> {
-    let mut document = json!({
-        "a2s": "1.0.0",
-        "name": "Bench",
-        "description": "A request",
-        "domains": ["api.example"],
-        "version": "1.0.0",
-        "authors": [{"name": "Bench"}],
-        "execution": {"type": "sequence", "steps": [{
-            "id": "send", "format": "OpenAPI", "task": specification,
-            "input_mapping": mapping, "output_mapping": {"answer": "$"},
-        }]},
+    let step = json!({
+        "id": "send", "format": "OpenAPI", "task": specification,
+        "input_mapping": mapping, "output_mapping": {"answer": "$"},
     });
-    document["checksum"] = json!(a2s::compile(document.to_string().as_bytes()).digest.unwrap());
-    let document = Document::open(document.to_string().as_bytes()).unwrap();
+    let members = json!({"execution": {"type": "sequence", "steps": [step]}});
+    let document = Document::open(fixture_document("Bench", &members).as_bytes()).unwrap();
     let mut found = None;
     document.capability().for_each_step(|step| {
         if let StepAction::Task { task, .. } = &step.action {

@@ -1,5 +1,5 @@
-//! Stand-ins for services on the internet: real servers on loopback that answer in the shape of
-//! the real ones, with made-up content. The demo and the tests run capabilities against them.
+//! Mocks of services on the internet: real servers on loopback that respond in the shape of the real
+//! ones, with made-up content. The tests run capabilities against them.
 
 mod alerts;
 mod books;
@@ -18,8 +18,7 @@ mod rivers;
 mod social;
 mod weather;
 
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use a2s::Domain;
 use axum::Router;
@@ -104,6 +103,15 @@ pub fn all() -> Vec<MockServiceBuilder> {
     ]
 }
 
+/// Returns the same services, with `service` in the place of the one for its host.
+#[must_use]
+pub fn all_with(service: MockServiceBuilder) -> Vec<MockServiceBuilder> {
+    let mut services = all();
+    services.retain(|other| other.host != service.host);
+    services.push(service);
+    services
+}
+
 impl MockServiceBuilder {
     /// Creates a mock service for `host` that responds with `router`.
     #[must_use]
@@ -111,11 +119,10 @@ impl MockServiceBuilder {
         Self { host, router }
     }
 
-    /// Creates a stand-in for a host with its name in this crate.
-    pub(crate) fn for_host(host: &str, router: Router) -> Self {
-        #[expect(clippy::expect_used, reason = "the names of stand-ins are written in this crate")]
-        let host = Domain::new(host).expect("a stand-in stands in for a host");
-        Self::new(host, router)
+    /// Creates a mock service for a host that a test names.
+    #[must_use]
+    pub fn for_host(host: &str, router: Router) -> Self {
+        Self::new(Domain::new(host).unwrap(), router)
     }
 
     /// Returns the host that this service replaces.
@@ -125,13 +132,9 @@ impl MockServiceBuilder {
     }
 
     /// Starts the service on a free loopback port.
-    ///
-    /// # Errors
-    /// Fails when the service cannot get a port.
-    pub async fn start(self) -> io::Result<MockService> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let url = format!("http://{}/", listener.local_addr()?);
-        let url = Url::parse(&url).map_err(io::Error::other)?;
+    pub async fn start(self) -> MockService {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
         let router = self.router.layer(from_fn_with_state(Arc::clone(&log), record_request));
         let server = tokio::spawn(async move {
@@ -139,7 +142,7 @@ impl MockServiceBuilder {
             // as a test of that expects.
             let _ = axum::serve(listener, router).await;
         });
-        Ok(MockService { host: self.host, url, log, server: server.abort_handle() })
+        MockService { host: self.host, url, log, server: server.abort_handle() }
     }
 }
 
@@ -150,7 +153,7 @@ impl MockService {
         &self.host
     }
 
-    /// The address of the stand-in.
+    /// The address of the service.
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.url
@@ -165,7 +168,7 @@ impl MockService {
     /// Returns the received requests, oldest first.
     #[must_use]
     pub fn received(&self) -> Vec<RecordedRequest> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.log.lock().unwrap().clone()
     }
 }
 
@@ -190,6 +193,6 @@ async fn record_request(
         target: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
         body: String::from_utf8_lossy(&body).into_owned(),
     };
-    log.lock().unwrap_or_else(PoisonError::into_inner).push(received);
+    log.lock().unwrap().push(received);
     next.run(Request::from_parts(head, Body::from(body))).await
 }

@@ -1,6 +1,6 @@
 //! `api.twitter.com`: posts over GraphQL.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use async_graphql::{Context, EmptySubscription, Error, ID, Object, Request, Schema, SimpleObject};
 use axum::extract::State;
@@ -42,7 +42,7 @@ struct Query;
 impl Query {
     /// Returns all tweets, newest first.
     async fn tweets(&self, context: &Context<'_>) -> Result<Vec<Tweet>, Error> {
-        let tweets = context.data::<Tweets>()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let tweets = context.data::<Tweets>()?.lock().unwrap();
         Ok(tweets.iter().rev().cloned().collect())
     }
 }
@@ -56,7 +56,7 @@ impl Mutation {
         if text.trim().is_empty() || text.chars().count() > MAX_TEXT {
             return Err(Error::new(format!("a tweet has 1 to {MAX_TEXT} characters")));
         }
-        let mut tweets = context.data::<Tweets>()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tweets = context.data::<Tweets>()?.lock().unwrap();
         let id = BEFORE_FIRST + tweets.len() + 1;
         let tweet = Tweet { id: ID(id.to_string()), text };
         tweets.push(tweet.clone());

@@ -1,4 +1,4 @@
-//! Checks of the fuzz targets. They are a module of the crate, because the items that read A2A are private.
+//! The checks of the targets `peer` and `request`.
 
 use serde_json::Value;
 use url::Url;
