@@ -45,7 +45,7 @@ struct AgentTurn<'a> {
     documents: Vec<(usize, CapabilityRef, Arc<Document>)>,
 }
 
-/// What a turn has done so far.
+/// The results of a turn so far.
 #[derive(Default)]
 struct TurnRecord {
     /// The reason why actions have run without a question; none when no action has.
