@@ -14,9 +14,10 @@ mod step;
 
 use std::fmt;
 
+use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 pub use codec::{InvalidMember, Limits, Object, SyntaxError, parse_json};
 pub use content::{
@@ -40,7 +41,7 @@ pub use step::{
     ToolCallResultStep, ToolResult, TriggerKind,
 };
 
-use codec::{ObjectMembers, ReadJson, words, write_optional};
+use codec::{read, words};
 use step::WrappedA2aStep;
 
 /// One question to a guardian.
@@ -53,7 +54,8 @@ pub struct Request {
 }
 
 /// The id of a question: a string or an integer. `null` and fractions are rejected.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(untagged)]
 pub enum RequestId {
     /// A string, for instance a UUID.
     Text(String),
@@ -65,8 +67,9 @@ pub enum RequestId {
 ///
 /// The variants are boxed. Create them with `From`: `MethodCall::from(step)`, for A2A from the method and
 /// the step. Two hooks are about memory: [`MethodCall::memory_store`] and
-/// [`MethodCall::memory_context_retrieval`].
-#[derive(Clone, Debug, PartialEq)]
+/// [`MethodCall::memory_context_retrieval`]. The JSON of a call is that of its params.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum MethodCall {
     /// `steps/agentTrigger`: before an event starts the agent.
     AgentTrigger(Box<AgentTriggerStep>),
@@ -85,6 +88,7 @@ pub enum MethodCall {
     /// `protocols/MCP`: before an MCP message is sent, or before a received one is used.
     Mcp(Box<McpStep>),
     /// An A2A method: before an A2A message is sent, or before a received one is used.
+    #[serde(serialize_with = "write_a2a")]
     A2a(A2aMethod, Box<A2aStep>),
     /// `ping`: checks that the guardian is available.
     Ping(Ping),
@@ -317,53 +321,22 @@ impl Serialize for Request {
         map.serialize_entry("jsonrpc", "2.0")?;
         map.serialize_entry("id", &self.id)?;
         map.serialize_entry("method", &self.method())?;
-        if let MethodCall::Ping(ping) = &self.call {
-            write_optional(&mut map, "timestamp", ping.timestamp.as_ref())?;
+        if let MethodCall::Ping(Ping { timestamp: Some(timestamp), .. }) = &self.call {
+            map.serialize_entry("timestamp", timestamp)?;
         }
-        map.serialize_entry(
-            "params",
-            &CallParams { call: &self.call, extent: codec::WriteExtent::Whole },
-        )?;
+        map.serialize_entry("params", &self.call)?;
         map.end()
     }
 }
 
-struct CallParams<'a> {
-    call: &'a MethodCall,
-    extent: codec::WriteExtent,
-}
-
-impl Serialize for CallParams<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let extent = self.extent;
-        match self.call {
-            MethodCall::AgentTrigger(step) => codec::serialize(&**step, serializer, extent),
-            MethodCall::Message(step) => codec::serialize(&**step, serializer, extent),
-            MethodCall::ToolCallRequest(step) => codec::serialize(&**step, serializer, extent),
-            MethodCall::ToolCallResult(step) => codec::serialize(&**step, serializer, extent),
-            MethodCall::KnowledgeRetrieval(step) => codec::serialize(&**step, serializer, extent),
-            MethodCall::MemoryStore(step) | MethodCall::MemoryContextRetrieval(step) => {
-                codec::serialize(&**step, serializer, extent)
-            }
-            MethodCall::Mcp(step) => codec::serialize(&**step, serializer, extent),
-            MethodCall::A2a(A2aMethod::Wrapped, step) => {
-                codec::serialize(&WrappedA2aStep(step), serializer, extent)
-            }
-            MethodCall::A2a(_, step) => codec::serialize(&**step, serializer, extent),
-            MethodCall::Ping(ping) => PingParams(ping).serialize(serializer),
-        }
-    }
-}
-
-struct PingParams<'a>(&'a Ping);
-
-impl Serialize for PingParams<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        write_optional(&mut map, "timestamp", self.0.timestamp.as_ref())?;
-        write_optional(&mut map, "timeout", self.0.timeout.as_ref())?;
-        write_optional(&mut map, "metadata", self.0.metadata.as_ref())?;
-        map.end()
+fn write_a2a<S: Serializer>(
+    method: &A2aMethod,
+    step: &A2aStep,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match method {
+        A2aMethod::Wrapped => WrappedA2aStep::from(step).serialize(serializer),
+        _ => step.serialize(serializer),
     }
 }
 
@@ -386,17 +359,17 @@ impl MethodCall {
 
     /// Returns the `params` of its message, as JSON.
     pub fn to_params(&self) -> Value {
-        self.to_value(codec::WriteExtent::Whole)
+        // Plain data can always be written.
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     /// The params without the context: the act alone, without actor, session and time.
     pub fn to_params_without_context(&self) -> Value {
-        self.to_value(codec::WriteExtent::WithoutContext)
-    }
-
-    fn to_value(&self, extent: codec::WriteExtent) -> Value {
-        // Plain data can always be written.
-        serde_json::to_value(CallParams { call: self, extent }).unwrap_or_default()
+        let mut params = self.to_params();
+        if let Value::Object(members) = &mut params {
+            members.shift_remove("context");
+        }
+        params
     }
 
     /// The actor, the session and the time. A ping and an A2A message do not have this context; an MCP
@@ -420,16 +393,23 @@ impl MethodCall {
         mut envelope: Object,
     ) -> Result<Self, InvalidMember> {
         let a2a = match method {
-            Method::AgentTrigger => return read_step(params, Self::AgentTrigger),
-            Method::Message => return read_step(params, Self::Message),
-            Method::ToolCallRequest => return read_step(params, Self::ToolCallRequest),
-            Method::ToolCallResult => return read_step(params, Self::ToolCallResult),
-            Method::KnowledgeRetrieval => return read_step(params, Self::KnowledgeRetrieval),
-            Method::MemoryStore => return read_step(params, Self::MemoryStore),
+            Method::AgentTrigger => return read_params(params).map(Self::AgentTrigger),
+            Method::Message => return read_params(params).map(Self::Message),
+            Method::ToolCallRequest => return read_params(params).map(Self::ToolCallRequest),
+            Method::ToolCallResult => return read_params(params).map(Self::ToolCallResult),
+            Method::KnowledgeRetrieval => return read_params(params).map(Self::KnowledgeRetrieval),
+            Method::MemoryStore => return read_params(params).map(Self::MemoryStore),
             Method::MemoryContextRetrieval => {
-                return read_step(params, Self::MemoryContextRetrieval);
+                return read_params(params).map(Self::MemoryContextRetrieval);
             }
-            Method::Mcp => return read_step(params, Self::Mcp),
+            Method::Mcp => {
+                return Ok(match params {
+                    Some(Value::Object(message)) if McpStep::is_bare_message(&message) => {
+                        McpStep::new(message).into()
+                    }
+                    params => Self::Mcp(read_params(params)?),
+                });
+            }
             Method::Ping => return read_ping(params, envelope).map(Self::Ping),
             Method::A2aMessageSend => A2aMethod::MessageSend,
             Method::A2aMessageStream => A2aMethod::MessageStream,
@@ -439,46 +419,34 @@ impl MethodCall {
             Method::A2aPushConfigSet => A2aMethod::PushConfigSet,
             Method::A2aPushConfigGet => A2aMethod::PushConfigGet,
             Method::A2aWrapped => {
-                let step = A2aStep::read_wrapped(require_params(params)?)
-                    .map_err(|e| e.in_member("params"))?;
-                return Ok(Self::A2a(A2aMethod::Wrapped, Box::new(step)));
+                let step: WrappedA2aStep<'_> = read_params(params)?;
+                return Ok((A2aMethod::Wrapped, step.into()).into());
             }
         };
         // One table of the text lists payload and context next to params, not inside.
-        if params.is_none() && envelope.contains_key("payload") {
+        let mut step: A2aStep = if params.is_none() && envelope.contains_key("payload") {
             envelope.retain(|name, _| ["payload", "context", "reasoning"].contains(&name.as_str()));
-            let step = A2aStep::read(Value::Object(envelope))?;
-            return Ok(Self::A2a(a2a, Box::new(step)));
-        }
-        read_step(params, |step| Self::A2a(a2a, step))
+            read(Value::Object(envelope))?
+        } else {
+            read_params(params)?
+        };
+        step.context.get_or_insert_default();
+        Ok((a2a, step).into())
     }
 }
 
-fn require_params(params: Option<Value>) -> Result<Value, InvalidMember> {
-    params.ok_or_else(|| InvalidMember::new("is missing").in_member("params"))
+fn read_params<T: DeserializeOwned>(params: Option<Value>) -> Result<T, InvalidMember> {
+    params
+        .map_or_else(|| Err(InvalidMember::new("is missing")), read)
+        .map_err(|e| e.in_member("params"))
 }
 
-fn read_step<T: ReadJson>(
-    params: Option<Value>,
-    call: impl FnOnce(Box<T>) -> MethodCall,
-) -> Result<MethodCall, InvalidMember> {
-    let step = T::read(require_params(params)?).map_err(|e| e.in_member("params"))?;
-    Ok(call(Box::new(step)))
-}
-
-fn read_ping(params: Option<Value>, envelope: Object) -> Result<Ping, InvalidMember> {
-    let outer = ObjectMembers::from_value(Value::Object(envelope))?.optional("timestamp")?;
-    let params =
-        params.filter(|params| !params.is_null()).unwrap_or_else(|| Value::Object(Object::new()));
-    let read = |params| {
-        let mut params = ObjectMembers::from_value(params)?;
-        Ok(Ping {
-            timestamp: params.optional("timestamp")?.or(outer),
-            timeout: params.optional("timeout")?,
-            metadata: params.optional("metadata")?,
-        })
-    };
-    read(params).map_err(|e: InvalidMember| e.in_member("params"))
+fn read_ping(params: Option<Value>, mut envelope: Object) -> Result<Ping, InvalidMember> {
+    let outer = envelope.shift_remove("timestamp").map(|time| ("timestamp".to_owned(), time));
+    let outer: Ping = read(Value::Object(outer.into_iter().collect()))?;
+    let params: Option<Object> = read_params(Some(params.unwrap_or_default()))?;
+    let ping: Ping = read_params(Some(Value::Object(params.unwrap_or_default())))?;
+    Ok(Ping { timestamp: ping.timestamp.or(outer.timestamp), ..ping })
 }
 
 impl RequestId {
@@ -496,15 +464,6 @@ impl fmt::Display for RequestId {
         match self {
             Self::Text(text) => f.write_str(text),
             Self::Number(number) => write!(f, "{number}"),
-        }
-    }
-}
-
-impl Serialize for RequestId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::Number(number) => Number::from(*number).serialize(serializer),
         }
     }
 }
@@ -545,44 +504,22 @@ impl From<(A2aMethod, A2aStep)> for MethodCall {
     }
 }
 
-impl From<AgentTriggerStep> for MethodCall {
-    fn from(step: AgentTriggerStep) -> Self {
-        Self::AgentTrigger(Box::new(step))
-    }
+macro_rules! from_step {
+    ($($step:ident => $call:ident,)+) => { $(
+        impl From<$step> for MethodCall {
+            fn from(step: $step) -> Self {
+                Self::$call(step.into())
+            }
+        }
+    )+ };
 }
 
-impl From<MessageStep> for MethodCall {
-    fn from(step: MessageStep) -> Self {
-        Self::Message(Box::new(step))
-    }
-}
-
-impl From<ToolCallRequestStep> for MethodCall {
-    fn from(step: ToolCallRequestStep) -> Self {
-        Self::ToolCallRequest(Box::new(step))
-    }
-}
-
-impl From<ToolCallResultStep> for MethodCall {
-    fn from(step: ToolCallResultStep) -> Self {
-        Self::ToolCallResult(Box::new(step))
-    }
-}
-
-impl From<KnowledgeRetrievalStep> for MethodCall {
-    fn from(step: KnowledgeRetrievalStep) -> Self {
-        Self::KnowledgeRetrieval(Box::new(step))
-    }
-}
-
-impl From<McpStep> for MethodCall {
-    fn from(step: McpStep) -> Self {
-        Self::Mcp(Box::new(step))
-    }
-}
-
-impl From<Ping> for MethodCall {
-    fn from(ping: Ping) -> Self {
-        Self::Ping(ping)
-    }
+from_step! {
+    AgentTriggerStep => AgentTrigger,
+    MessageStep => Message,
+    ToolCallRequestStep => ToolCallRequest,
+    ToolCallResultStep => ToolCallResult,
+    KnowledgeRetrievalStep => KnowledgeRetrieval,
+    McpStep => Mcp,
+    Ping => Ping,
 }

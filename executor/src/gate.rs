@@ -10,12 +10,11 @@ mod apply_verdict;
 mod guardian_chain;
 mod guardian_request;
 mod mcp_messages;
-mod mcp_session;
+mod permitted;
 mod pre_run;
 mod redirect;
 mod sent;
 mod state_access;
-mod token_request;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -43,6 +42,7 @@ use crate::secrets::{RunSecrets, restore_masked};
 use crate::thread_local_clients::PerThread;
 use a2s::to_single_line;
 pub(crate) use guardian_request::{executor_agent, tool_id};
+pub(crate) use permitted::Permitted;
 pub(crate) use pre_run::PreRun;
 use sent::describe_request;
 
@@ -62,33 +62,6 @@ pub(crate) fn is_approval_required(decision: &DecisionRecord) -> bool {
 /// Returns true when a guardian gave no usable response, and the step may not pass without one.
 pub(crate) fn is_failed_closed(decision: &DecisionRecord) -> bool {
     decision.source == DecisionSource::FailedClosed
-}
-
-/// A value that may be used, because a guardian allowed it or because no guardian is configured.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Permitted<T>(T);
-
-impl<T> Permitted<T> {
-    /// Returns the value without the mark of the permission.
-    pub(crate) fn into_inner(self) -> T {
-        self.0
-    }
-}
-
-impl Permitted<PreparedRequest> {
-    /// Returns the same request with its complete body, for a service that asks for it. The guardian was
-    /// asked about the task and its inputs, and these do not change.
-    pub(crate) fn with_full_body(&self) -> Option<Self> {
-        self.0.with_full_body().map(Self)
-    }
-}
-
-impl<T> Deref for Permitted<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
 }
 
 /// The step for which a guardian is asked.

@@ -25,11 +25,9 @@ mod retry;
 mod send_error;
 mod token;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::Domain;
 use a2s_api::{HostHealth, HostState, RequestPurpose};
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
@@ -45,22 +43,19 @@ use crate::error::{Error, ErrorKind};
 use crate::gate::Permitted;
 use crate::registry_client::RegistryClient;
 use crate::request::{EventStreamReader, PreparedRequest, RawResponse, RedirectTarget, authority};
-use crate::thread_local_clients::PerThread;
 use crate::vault::Vault;
-use address::AllowedTargets;
-use client::{build_client, check_headers};
+use client::{HttpClients, check_headers};
 pub(crate) use credentials::RequestAuthorization;
 use credentials::WireAdditions;
 use host_limiter::{HostLimiters, HostSignal};
 pub(crate) use host_limiter::{SendPermit, Throttle};
 use mcp_session::SessionServers;
 pub(crate) use mcp_session::{SessionError, SessionOpening};
-use resolve::AddressResolver;
 pub(crate) use retry::{RetryPause, RetrySchedule};
 pub(crate) use send_error::SendError;
-use send_error::{blocked_target, explain, innermost};
-use token::TokenCache;
+use send_error::{explain, innermost};
 pub(crate) use token::TokenFetch;
+use token::{TokenCache, TokenFetcher};
 
 /// The maximum number of redirects after the first request of an attempt.
 pub(crate) const MAX_REDIRECTS: u32 = 5;
@@ -107,18 +102,11 @@ pub(crate) trait AnnounceRequest: Sync {
 /// The client that sends permitted requests.
 #[derive(Debug)]
 pub(crate) struct OutboundClient {
-    /// The client for the hosts of documents: names resolve only to allowed addresses.
-    guarded: PerThread<reqwest::Client>,
-    /// The client for upstreams, which the configuration names; `None` without upstreams.
-    configured: Option<PerThread<reqwest::Client>>,
-    /// The clients for hosts to which the executor presents a certificate.
-    certified: BTreeMap<Domain, PerThread<reqwest::Client>>,
+    clients: HttpClients,
     vault: Arc<Vault>,
     registry: Arc<RegistryClient>,
     tokens: TokenCache,
     sessions: SessionServers,
-    upstreams: BTreeMap<Domain, Url>,
-    allowed: Arc<AllowedTargets>,
     request_timeout: Duration,
     max_request_bytes: usize,
     max_response_bytes: usize,
@@ -140,38 +128,13 @@ impl OutboundClient {
         registry: Arc<RegistryClient>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let allowed = Arc::new(AllowedTargets::parse(&config.allowed_addresses)?);
-        config.upstreams.iter().try_for_each(|(domain, url)| check_upstream(domain, url))?;
         let limits = &config.limits;
-        let (addresses, of_guarded) = (Arc::clone(&allowed), limits.clone());
-        let guarded = move || {
-            let resolver = AddressResolver::restricted(Arc::clone(&addresses));
-            build_client(reqwest::Client::builder(), resolver, &of_guarded)
-        };
-        let is_plain = config.upstreams.values().all(|url| url.scheme() == "http");
-        let of_configured = limits.clone();
-        let configured = move || {
-            let mut builder = reqwest::Client::builder();
-            if is_plain {
-                // Reading the roots that the system trusts takes longer than all the rest.
-                builder = builder.tls_certs_only([]);
-            }
-            build_client(builder, AddressResolver::unrestricted(), &of_configured)
-        };
-        let configured = match config.upstreams.is_empty() {
-            true => None,
-            false => Some(PerThread::new(configured()?, configured)),
-        };
         Ok(Self {
-            guarded: PerThread::new(guarded()?, guarded),
-            configured,
-            certified: certificate::build_clients(config, &allowed)?,
+            clients: HttpClients::new(config)?,
             vault,
             registry,
             tokens: TokenCache::default(),
             sessions: SessionServers::default(),
-            upstreams: config.upstreams.clone(),
-            allowed,
             request_timeout: limits.request_timeout,
             max_request_bytes: limits.max_request_bytes,
             max_response_bytes: limits.max_response_bytes,
@@ -183,7 +146,7 @@ impl OutboundClient {
 
     /// The replacement address for connections to the host of `url`.
     pub(crate) fn upstream_of(&self, url: &Url) -> Option<String> {
-        self.upstream(url).map(|upstream| upstream.as_str().to_owned())
+        self.clients.upstream(url).map(|upstream| upstream.as_str().to_owned())
     }
 
     /// The state of the hosts that received requests.
@@ -207,7 +170,7 @@ impl OutboundClient {
         time: Option<Duration>,
         on_wait: &(dyn Fn(Throttle) + Sync),
     ) -> Result<SendPermit, SendError> {
-        let is_redirected = self.upstream(url).is_some();
+        let is_redirected = self.clients.upstream(url).is_some();
         let (tenant, time) = (current_tenant(), self.bound_time(time));
         self.limiters.acquire(&tenant, (url, is_redirected), time, on_wait).await
     }
@@ -227,13 +190,15 @@ impl OutboundClient {
         on_fetch: &(dyn Fn(TokenFetch) + Sync),
     ) -> Result<(), SendError> {
         let time = self.bound_time(time);
-        let tokens = self.get_tokens(request, authorization, announce, on_fetch);
-        let equipped = timeout(time, tokens).await;
-        equipped.unwrap_or_else(|_| {
+        let secrets = authorization.secrets;
+        let fetcher = TokenFetcher { outbound: self, request, secrets, announce, on_fetch };
+        let tokens = timeout(time, fetcher.get_tokens(&authorization.needs)).await;
+        let tokens = tokens.unwrap_or_else(|_| {
             let host = authority(request.url());
             let message = format!("no token for {host} arrived within {} s", time.as_secs_f32());
             Err(SendError::not_sent(ErrorKind::Timeout, message))
-        })
+        })?;
+        authorization.add_tokens(tokens).map_err(SendError::before_send)
     }
 
     /// Sends one request, in its turn and with its credentials, and reads the full response, within `time`
@@ -312,10 +277,6 @@ impl OutboundClient {
         wanted.map(|time| time.min(self.max_pause))
     }
 
-    fn upstream(&self, url: &Url) -> Option<&Url> {
-        self.upstreams.iter().find(|(domain, _)| domain.covers(url)).map(|(_, base)| base)
-    }
-
     /// Sends one request, and reads the response or the redirect to the next request.
     async fn send_and_read(
         &self,
@@ -323,7 +284,7 @@ impl OutboundClient {
         wire: &WireAdditions,
     ) -> Result<ServiceReply, SendError> {
         let (method, url) = (request.method(), request.url());
-        let (client, target) = self.select_client(url)?;
+        let (client, target) = self.clients.select(url)?;
         let mut outgoing = Request::new(method.clone(), wire.address(url, &target));
         let mut written = wire.headers(url, request.headers());
         written.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -339,7 +300,7 @@ impl OutboundClient {
         let mut response = sent.map_err(|error| explain(&error, url))?;
         let status = response.status();
         let headers = std::mem::take(response.headers_mut());
-        let base = self.upstream(url).map(|base| (base, &target));
+        let base = self.clients.upstream(url).map(|base| (base, &target));
         let next = redirect::next_target(status, headers.get(LOCATION), method, url, base)
             .map_err(|reason| SendError::after_send(ErrorKind::RedirectRefused, reason))?;
         let status = status.as_u16();
@@ -353,21 +314,6 @@ impl OutboundClient {
             .flatten();
         let body = self.read_body((&headers, method, url), response, listener).await?;
         Ok(ServiceReply::Response(RawResponse { status, headers, body, redirects: 0 }))
-    }
-
-    /// Returns the client and the address for a connection to the host of `url`.
-    fn select_client(&self, url: &Url) -> Result<(&reqwest::Client, Url), SendError> {
-        let certified = self.certified.iter().find(|(domain, _)| domain.covers(url));
-        let certified = certified.map(|(_, client)| client);
-        if let (Some(base), Some(client)) =
-            (self.upstream(url), certified.or(self.configured.as_ref()))
-        {
-            return Ok((client.current(), redirect::to_upstream(url, base)));
-        }
-        match address::check(url, &self.allowed) {
-            Ok(()) => Ok((certified.unwrap_or(&self.guarded).current(), url.clone())),
-            Err(rule) => Err(blocked_target(url, &rule)),
-        }
     }
 
     /// The body after the headers of a response, for a method and an address.
@@ -431,22 +377,6 @@ pub(crate) async fn with_tenant<F: Future>(tenant: String, future: F) -> F::Outp
 /// The tenant for which this task sends requests; the empty name where there is none.
 fn current_tenant() -> String {
     TENANT.try_with(Clone::clone).unwrap_or_default()
-}
-
-fn check_upstream(domain: &Domain, url: &Url) -> Result<(), Error> {
-    let is_plain = matches!(url.scheme(), "http" | "https")
-        && url.has_host()
-        && url.username().is_empty()
-        && url.password().is_none()
-        && url.query().is_none()
-        && url.fragment().is_none();
-    if is_plain {
-        return Ok(());
-    }
-    let message = format!(
-        "the upstream of {domain} must be an http or https address without user, query and fragment"
-    );
-    Err(Error::new(ErrorKind::Configuration, message))
 }
 
 /// The meaning of the end of a request for the health of its host.

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
-use serde::ser::SerializeMap;
-use serde::{Deserializer, Serialize, Serializer};
+use jiff::Timestamp;
+use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
@@ -150,31 +150,77 @@ impl BoundedJsonVisitor {
 /// The error for a member that is missing or has the wrong type, with its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidMember {
-    /// The path, with the innermost segment first: it is built only while the error is returned, so that a
-    /// valid message has no cost.
-    segments: Vec<MemberPathSegment>,
+    path: String,
     reason: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum MemberPathSegment {
-    Member(String),
-    Item(usize),
+/// Reads a value that is already JSON.
+pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, InvalidMember> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = match error.path().iter().next() {
+            Some(_) => error.path().to_string(),
+            None => String::new(),
+        };
+        InvalidMember::from_message(path, &error.inner().to_string())
+    })
+}
+
+/// Removes and reads a member. If it is missing, `T` must accept `null`.
+pub(crate) fn take<T: DeserializeOwned>(
+    members: &mut Object,
+    name: &str,
+) -> Result<T, InvalidMember> {
+    let found = match members.shift_remove(name) {
+        Some(value) => read(value),
+        None => read(Value::Null).map_err(|_| InvalidMember::new("is missing")),
+    };
+    found.map_err(|e| e.in_member(name))
 }
 
 impl InvalidMember {
     pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self { segments: Vec::new(), reason: reason.into() }
+        Self { path: String::new(), reason: reason.into() }
+    }
+
+    /// Creates the error of the member at `path` from the message of `serde` about it. Its words for Rust
+    /// become those for JSON, and the value, which may be secret, is left out.
+    fn from_message(path: String, message: &str) -> Self {
+        if let Some((reason, inner)) = split_nested(message) {
+            return Self::new(reason).in_member(inner).in_member(&path);
+        }
+        if let Some(name) = message.strip_prefix("missing field `") {
+            return Self::new("is missing").in_member(name.trim_end_matches('`')).in_member(&path);
+        }
+        let mismatch = message.strip_prefix("invalid type: ");
+        let mismatch = mismatch.or_else(|| message.strip_prefix("invalid value: "));
+        let Some((found, expected)) = mismatch.and_then(|m| m.rsplit_once(", expected ")) else {
+            return Self { path, reason: message.to_owned() };
+        };
+        let found = match found.split(' ').next() {
+            Some("boolean") => "a boolean",
+            Some("integer" | "floating") => "a number",
+            Some("string") => "a string",
+            Some("sequence") => "an array",
+            Some("map") => "an object",
+            _ => found,
+        };
+        let expected = match expected {
+            "i64" => "an integer",
+            "a sequence" => "an array",
+            "a map" => "an object",
+            _ if expected.starts_with("struct ") => "an object",
+            _ => expected,
+        };
+        Self { path, reason: format!("must be {expected}, found {found}") }
     }
 
     /// Adds the name of the enclosing member to the path of the error.
     pub(crate) fn in_member(mut self, name: &str) -> Self {
-        self.segments.push(MemberPathSegment::Member(name.to_owned()));
-        self
-    }
-
-    fn in_item(mut self, index: usize) -> Self {
-        self.segments.push(MemberPathSegment::Item(index));
+        if !name.is_empty() {
+            let separator =
+                if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+            self.path = format!("{name}{separator}{}", self.path);
+        }
         self
     }
 
@@ -184,245 +230,114 @@ impl InvalidMember {
     }
 
     /// The path of the member: `params.toolCallRequest.inputs[0].name`.
-    pub fn path(&self) -> String {
-        let mut path = String::new();
-        for segment in self.segments.iter().rev() {
-            match segment {
-                MemberPathSegment::Member(name) if path.is_empty() => path.push_str(name),
-                MemberPathSegment::Member(name) => {
-                    path.push('.');
-                    path.push_str(name);
-                }
-                MemberPathSegment::Item(index) => path.extend(["[", &index.to_string(), "]"]),
-            }
-        }
-        path
+    pub fn path(&self) -> &str {
+        &self.path
     }
 }
 
 impl fmt::Display for InvalidMember {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path();
-        if path.is_empty() {
-            write!(f, "{}", self.reason)
+        if self.path.is_empty() {
+            f.write_str(&self.reason)
         } else {
-            write!(f, "{path}: {}", self.reason)
+            write!(f, "{}: {}", self.path, self.reason)
         }
     }
 }
 
 impl std::error::Error for InvalidMember {}
 
-/// A type that is read from one JSON value.
-pub(crate) trait ReadJson: Sized {
-    fn read(value: Value) -> Result<Self, InvalidMember>;
-}
+/// The error of a value that a type reads as a whole before it reads its members. `serde` passes errors on
+/// as text, so this text carries the path to [`InvalidMember::from_message`].
+#[derive(Debug)]
+pub struct NestedError(InvalidMember);
 
-/// The members of one object, which are removed one by one.
-pub(crate) struct ObjectMembers(Object);
-
-impl From<Object> for ObjectMembers {
-    fn from(object: Object) -> Self {
-        Self(object)
+impl From<InvalidMember> for NestedError {
+    fn from(invalid: InvalidMember) -> Self {
+        Self(invalid)
     }
 }
 
-impl ObjectMembers {
-    pub(crate) fn from_value(value: Value) -> Result<Self, InvalidMember> {
-        match value {
-            Value::Object(members) => Ok(Self(members)),
-            other => Err(type_error("an object", &other)),
-        }
-    }
-
-    pub(crate) fn contains(&self, name: &str) -> bool {
-        self.0.contains_key(name)
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
-    }
-
-    /// Removes and reads a required member.
-    pub(crate) fn required<T: ReadJson>(&mut self, name: &str) -> Result<T, InvalidMember> {
-        let value = self.0.shift_remove(name);
-        value
-            .ok_or_else(|| InvalidMember::new("is missing"))
-            .and_then(T::read)
-            .map_err(|e| e.in_member(name))
-    }
-
-    /// Removes and reads an optional member. `null` counts as absent: most writers of optional members send
-    /// it.
-    pub(crate) fn optional<T: ReadJson>(&mut self, name: &str) -> Result<Option<T>, InvalidMember> {
-        match self.0.shift_remove(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => T::read(value).map(Some).map_err(|e| e.in_member(name)),
-        }
-    }
-
-    /// The members that were not taken.
-    pub(crate) fn into_remaining(self) -> Object {
-        self.0
+impl fmt::Display for NestedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (at {})", self.0.reason, self.0.path)
     }
 }
 
-/// Creates the error for a value of the wrong type.
-pub(crate) fn type_error(what: &str, found: &Value) -> InvalidMember {
-    let found = match found {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
+/// Splits the text of a [`NestedError`] into its reason and its path.
+fn split_nested(message: &str) -> Option<(&str, &str)> {
+    message.strip_suffix(')')?.rsplit_once(" (at ")
+}
+
+/// Reads a member that must be present, but may be `null`.
+pub(crate) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    value: D,
+) -> Result<Option<T>, D::Error> {
+    Option::deserialize(value)
+}
+
+/// Reads a member for which `null` counts as empty.
+pub(crate) fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    value: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(value).map(Option::unwrap_or_default)
+}
+
+/// Reads an instant. The texts ask for ISO 8601 with "UTC recommended", so a time without an offset is read
+/// as UTC; the written form always ends in `Z`. A date alone is not an instant.
+pub(crate) fn timestamp<'de, D: Deserializer<'de>>(value: D) -> Result<Timestamp, D::Error> {
+    parse_timestamp(&String::deserialize(value)?)
+}
+
+/// Reads an instant that may be absent.
+pub(crate) fn optional_timestamp<'de, D: Deserializer<'de>>(
+    value: D,
+) -> Result<Option<Timestamp>, D::Error> {
+    Option::<String>::deserialize(value)?.map(|text| parse_timestamp(&text)).transpose()
+}
+
+fn parse_timestamp<E: de::Error>(text: &str) -> Result<Timestamp, E> {
+    let as_utc = || {
+        let has_time = text.contains([':', 'T', 't']);
+        let local: jiff::civil::DateTime = text.parse().ok().filter(|_| has_time)?;
+        Some(local.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
     };
-    InvalidMember::new(format!("must be {what}, found {found}"))
-}
-
-impl ReadJson for Value {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        Ok(value)
-    }
-}
-
-impl ReadJson for String {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        match value {
-            Value::String(text) => Ok(text),
-            other => Err(type_error("a string", &other)),
-        }
-    }
-}
-
-impl ReadJson for bool {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        value.as_bool().ok_or_else(|| type_error("a boolean", &value))
-    }
-}
-
-impl ReadJson for i64 {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        value.as_i64().ok_or_else(|| InvalidMember::new("must be an integer"))
-    }
-}
-
-impl ReadJson for Object {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        match value {
-            Value::Object(object) => Ok(object),
-            other => Err(type_error("an object", &other)),
-        }
-    }
-}
-
-impl<T: ReadJson> ReadJson for Vec<T> {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        let Value::Array(items) = value else { return Err(type_error("an array", &value)) };
-        let read = |(index, item)| T::read(item).map_err(|e| e.in_item(index));
-        items.into_iter().enumerate().map(read).collect()
-    }
-}
-
-/// Reads members that are required but may be `null`.
-impl<T: ReadJson> ReadJson for Option<T> {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        if value.is_null() { Ok(None) } else { T::read(value).map(Some) }
-    }
-}
-
-/// An instant. The texts ask for ISO 8601 with "UTC recommended", so a time without an offset is read as
-/// UTC; the written form always ends in `Z`. A date alone is not an instant.
-impl ReadJson for jiff::Timestamp {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        let text = String::read(value)?;
-        let no_time =
-            || InvalidMember::new("must be an ISO 8601 time such as 2025-01-24T15:30:45Z");
-        if let Ok(timestamp) = text.parse() {
-            return Ok(timestamp);
-        }
-        if !text.contains([':', 'T', 't']) {
-            return Err(no_time());
-        }
-        let local: jiff::civil::DateTime = text.parse().map_err(|_| no_time())?;
-        let utc = local.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| no_time())?;
-        Ok(utc.timestamp())
-    }
-}
-
-/// The part of an object that is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WriteExtent {
-    Whole,
-    WithoutContext,
-}
-
-impl WriteExtent {
-    /// Returns true when a member of this name is written.
-    pub(crate) fn includes(self, name: &str) -> bool {
-        self == Self::Whole || name != "context"
-    }
-}
-
-/// A type that is written as one JSON object.
-pub(crate) trait WriteJson {
-    fn write<M: SerializeMap>(&self, map: &mut M, extent: WriteExtent) -> Result<(), M::Error>;
-}
-
-pub(crate) fn serialize<S: Serializer>(
-    object: &impl WriteJson,
-    serializer: S,
-    extent: WriteExtent,
-) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(None)?;
-    object.write(&mut map, extent)?;
-    map.end()
-}
-
-/// Writes the unknown members, except names that the object itself has written.
-pub(crate) fn write_extra<M: SerializeMap>(
-    map: &mut M,
-    known: &[&str],
-    extra: &Object,
-) -> Result<(), M::Error> {
-    for (name, value) in extra {
-        if !known.contains(&name.as_str()) {
-            map.serialize_entry(name, value)?;
-        }
-    }
-    Ok(())
-}
-
-/// Writes a member unless it is absent.
-pub(crate) fn write_optional<M: SerializeMap, T: Serialize>(
-    map: &mut M,
-    name: &str,
-    value: Option<&T>,
-) -> Result<(), M::Error> {
-    value.map_or(Ok(()), |value| map.serialize_entry(name, value))
+    let timestamp = text.parse().ok().or_else(as_utc);
+    timestamp.ok_or_else(|| E::custom("must be an ISO 8601 time such as 2025-01-24T15:30:45Z"))
 }
 
 /// Declares the data objects of the protocol: one line per member, in the words of the text.
 ///
 /// `required` members must be present. `sent` members are always written; when reading, a missing one
-/// counts as empty. `optional` members may be absent. All other members go to `extra` and are written back,
-/// so that a guardian does not lose data of an agent.
+/// counts as empty. `optional` members may be absent; `null` counts as absent, because most writers of
+/// optional members send it. All other members go to `extra` and are written back, so that a guardian does
+/// not lose data of an agent.
 macro_rules! objects {
     ($(
         $(#[$meta:meta])*
         $object:ident {
-            $(required { $( $(#[doc = $rdoc:literal])* $rfield:ident $rname:literal: $rtype:ty, )+ })?
-            $(sent { $( $(#[doc = $sdoc:literal])* $sfield:ident $sname:literal: $stype:ty, )+ })?
-            $(optional { $( $(#[doc = $odoc:literal])* $ofield:ident $oname:literal: $otype:ty, )+ })?
+            $(required { $( $(#[$rmeta:meta])* $rfield:ident $rname:literal: $rtype:ty, )+ })?
+            $(sent { $( $(#[$smeta:meta])* $sfield:ident $sname:literal: $stype:ty, )+ })?
+            $(optional { $( $(#[$ometa:meta])* $ofield:ident $oname:literal: $otype:ty, )+ })?
         }
     )+) => { $(
         $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
         pub struct $object {
-            $($( $(#[doc = $rdoc])* pub $rfield: $rtype, )+)?
-            $($( $(#[doc = $sdoc])* pub $sfield: $stype, )+)?
-            $($( $(#[doc = $odoc])* pub $ofield: Option<$otype>, )+)?
+            $($( $(#[$rmeta])* #[serde(rename = $rname)] pub $rfield: $rtype, )+)?
+            $($(
+                $(#[$smeta])*
+                #[serde(rename = $sname, default)]
+                #[serde(deserialize_with = "crate::message::codec::null_as_default")]
+                pub $sfield: $stype,
+            )+)?
+            $($(
+                $(#[$ometa])*
+                #[serde(rename = $oname, skip_serializing_if = "Option::is_none")]
+                pub $ofield: Option<$otype>,
+            )+)?
             /// Members that the text does not define, unchanged.
+            #[serde(flatten)]
             pub extra: $crate::message::Object,
         }
 
@@ -437,45 +352,6 @@ macro_rules! objects {
                 }
             }
         }
-
-        impl $crate::message::codec::ReadJson for $object {
-            fn read(value: serde_json::Value) -> Result<Self, $crate::message::InvalidMember> {
-                let mut members = $crate::message::codec::ObjectMembers::from_value(value)?;
-                Ok(Self {
-                    $($($rfield: members.required($rname)?,)+)?
-                    $($($sfield: members.optional($sname)?.unwrap_or_default(),)+)?
-                    $($($ofield: members.optional($oname)?,)+)?
-                    extra: members.into_remaining(),
-                })
-            }
-        }
-
-        impl $crate::message::codec::WriteJson for $object {
-            fn write<M: serde::ser::SerializeMap>(
-                &self,
-                map: &mut M,
-                extent: $crate::message::codec::WriteExtent,
-            ) -> Result<(), M::Error> {
-                $($(if extent.includes($rname) {
-                    map.serialize_entry($rname, &self.$rfield)?;
-                })+)?
-                $($(if extent.includes($sname) {
-                    map.serialize_entry($sname, &self.$sfield)?;
-                })+)?
-                $($(if extent.includes($oname) {
-                    $crate::message::codec::write_optional(map, $oname, self.$ofield.as_ref())?;
-                })+)?
-                let known = [$($($rname,)+)? $($($sname,)+)? $($($oname,)+)?];
-                $crate::message::codec::write_extra(map, &known, &self.extra)
-            }
-        }
-
-        impl serde::Serialize for $object {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                use $crate::message::codec::{WriteExtent, serialize};
-                serialize(self, serializer, WriteExtent::Whole)
-            }
-        }
     )+ };
 }
 pub(crate) use objects;
@@ -487,8 +363,8 @@ macro_rules! words {
         $set:ident { $( $(#[doc = $wdoc:literal])* $variant:ident $word:literal, )+ }
     )+) => { $(
         $(#[doc = $doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum $set { $( $(#[doc = $wdoc])* $variant, )+ }
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+        pub enum $set { $( $(#[doc = $wdoc])* #[serde(rename = $word)] $variant, )+ }
 
         impl $set {
             /// All words of the set.
@@ -506,21 +382,80 @@ macro_rules! words {
             }
         }
 
-        impl $crate::message::codec::ReadJson for $set {
-            fn read(value: serde_json::Value) -> Result<Self, $crate::message::InvalidMember> {
-                let known = Self::ALL.iter().copied();
-                known.clone().find(|word| value == word.as_str()).ok_or_else(|| {
-                    let known: Vec<_> = known.map(Self::as_str).collect();
-                    $crate::message::InvalidMember::new(format!("must be one of {}", known.join(", ")))
+        impl<'de> serde::Deserialize<'de> for $set {
+            fn deserialize<D: serde::Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+                let found = String::deserialize(value)?;
+                Self::ALL.iter().copied().find(|word| word.as_str() == found).ok_or_else(|| {
+                    let known: Vec<_> = Self::ALL.iter().map(|word| word.as_str()).collect();
+                    serde::de::Error::custom(format!("must be one of {}", known.join(", ")))
                 })
-            }
-        }
-
-        impl serde::Serialize for $set {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
             }
         }
     )+ };
 }
 pub(crate) use words;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::message::{Agent, ContentPart, Message, Model, Role, ToolDefinition, ToolResult};
+
+    #[track_caller]
+    fn check<T: DeserializeOwned + fmt::Debug>(value: Value, expected: &str) {
+        assert_eq!(read::<T>(value).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn errors_state_location_and_reason() {
+        check::<String>(json!(5), "must be a string, found a number");
+        check::<Agent>(json!([]), "must be an object, found an array");
+        check::<Agent>(json!({"id": {}}), "id: must be a string, found an object");
+        check::<Agent>(json!({"id": null}), "id: must be a string, found null");
+        check::<Agent>(json!({}), "id: is missing");
+        check::<ToolResult>(
+            json!({"outputs": "secret"}),
+            "outputs: must be an array, found a string",
+        );
+        check::<ToolDefinition>(
+            json!({"name": "", "id": "", "type": "", "outputs": null}),
+            "arguments: is missing",
+        );
+        let provider = json!({"name": "p"});
+        let model =
+            |max: Value| json!({"id": "", "name": "", "provider": provider, "maxTokens": max});
+        check::<Model>(model(json!(1.5)), "maxTokens: must be an integer, found a number");
+        check::<Model>(model(json!(u64::MAX)), "maxTokens: must be an integer, found a number");
+        check::<Role>(json!("robot"), "must be one of user, agent, system");
+        check::<ContentPart>(
+            json!({"kind": "text", "text": true}),
+            "text: must be a string, found a boolean",
+        );
+        let message = |part: Value| json!({"id": "m", "role": "user", "content": [part]});
+        check::<Message>(
+            message(json!({"kind": 1})),
+            "content[0].kind: must be a string, found a number",
+        );
+        check::<Message>(
+            message(json!({"kind": "form"})),
+            "content[0].kind: must be one of text, file, data",
+        );
+        check::<Message>(
+            message(json!({"file": {"bytes": 1}})),
+            "content[0].file.bytes: must be a string, found a number",
+        );
+        check::<Message>(
+            message(json!({"file": {}})),
+            "content[0].file: must have either bytes or uri",
+        );
+        check::<Message>(
+            message(json!({})),
+            "content[0]: must be a part: an object with kind text, file or data",
+        );
+        check::<ToolResult>(
+            json!({"outputs": [{"text": ""}, {"data": {}}], "isError": false}),
+            "outputs[1].kind: must be \"text\"",
+        );
+    }
+}

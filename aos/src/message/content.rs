@@ -1,16 +1,14 @@
 //! Pieces of content: `Part` (text 3.4) and `Source` (text 3.7).
 
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::codec::{
-    InvalidMember, Object, ObjectMembers, ReadJson, objects, type_error, write_extra,
-    write_optional,
-};
+use super::codec::{InvalidMember, NestedError, Object, objects, read, take};
 
 /// One piece of content.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(try_from = "Value", untagged)]
 pub enum ContentPart {
     /// Plain text.
     Text(TextPart),
@@ -22,40 +20,50 @@ pub enum ContentPart {
 
 /// Plain text (text 3.4.1). The only kind of output that a tool result may have: structured output
 /// is sent as its JSON text.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "kind", rename = "text")]
 pub struct TextPart {
     /// The text.
     pub text: String,
     /// Further data.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
     /// Members that the text does not define, unchanged.
+    #[serde(flatten, deserialize_with = "text_members")]
     pub extra: Object,
 }
 
 /// A file (text 3.4.2).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "kind", rename = "file")]
 pub struct FilePart {
     /// The bytes or the address of the file.
     pub file: FileContent,
     /// Further data.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
     /// Members that the text does not define, unchanged.
+    #[serde(flatten, deserialize_with = "file_members")]
     pub extra: Object,
 }
 
 /// Structured data (text 3.4.3).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "kind", rename = "data")]
 pub struct DataPart {
     /// The data.
     pub data: DataContent,
     /// Further data.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
     /// Members that the text does not define, unchanged.
+    #[serde(flatten, deserialize_with = "data_members")]
     pub extra: Object,
 }
 
 /// The content of a [`DataPart`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(try_from = "Value", untagged)]
 pub enum DataContent {
     /// An object: the form to send.
     Object(Object),
@@ -64,7 +72,8 @@ pub enum DataContent {
 }
 
 /// The file of a [`FilePart`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(try_from = "Value", untagged)]
 pub enum FileContent {
     /// The bytes themselves (text 3.5.1).
     Bytes(FileWithBytes),
@@ -125,7 +134,8 @@ objects! {
 }
 
 /// A source that the agent cites (text 3.7).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(try_from = "Value", tag = "kind", rename_all = "lowercase")]
 pub enum CitationSource {
     /// A file.
     File(FileSource),
@@ -154,179 +164,90 @@ impl DataPart {
     }
 }
 
-/// Removes and checks `kind`, which identifies the type in a union. Some writers leave it out.
-fn take_kind(members: &mut ObjectMembers, word: &str) -> Result<(), InvalidMember> {
-    match members.optional::<String>("kind")? {
+fn text_members<'de, D: Deserializer<'de>>(members: D) -> Result<Object, D::Error> {
+    members_of_kind(members, "text")
+}
+
+fn file_members<'de, D: Deserializer<'de>>(members: D) -> Result<Object, D::Error> {
+    members_of_kind(members, "file")
+}
+
+fn data_members<'de, D: Deserializer<'de>>(members: D) -> Result<Object, D::Error> {
+    members_of_kind(members, "data")
+}
+
+/// Reads the unknown members of a part. Checks and removes `kind`, which identifies the type in a union.
+/// Some writers leave it out.
+fn members_of_kind<'de, D: Deserializer<'de>>(members: D, word: &str) -> Result<Object, D::Error> {
+    let mut members = Object::deserialize(members)?;
+    let kind = take::<Option<String>>(&mut members, "kind");
+    match kind.map_err(|e| D::Error::custom(NestedError::from(e)))? {
         Some(kind) if kind != word => {
-            Err(InvalidMember::new(format!("must be {word:?}, found {kind:?}")).in_member("kind"))
+            let invalid = InvalidMember::new(format!("must be {word:?}, found {kind:?}"));
+            Err(D::Error::custom(NestedError::from(invalid.in_member("kind"))))
         }
-        _ => Ok(()),
+        _ => Ok(members),
     }
 }
 
-impl ReadJson for ContentPart {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
+impl TryFrom<Value> for ContentPart {
+    type Error = NestedError;
+
+    fn try_from(value: Value) -> Result<Self, NestedError> {
         let kind = match value.get("kind") {
-            Some(Value::String(kind)) => kind.as_str(),
             Some(Value::Null) | None => ["text", "file", "data"]
                 .into_iter()
                 .find(|name| value.get(name).is_some())
+                .map(str::to_owned)
                 .ok_or_else(|| {
                     InvalidMember::new("must be a part: an object with kind text, file or data")
                 })?,
-            Some(other) => return Err(type_error("a string", other).in_member("kind")),
+            Some(kind) => read(kind.clone()).map_err(|e| e.in_member("kind"))?,
         };
-        match kind {
-            "text" => TextPart::read(value).map(Self::Text),
-            "file" => FilePart::read(value).map(Self::File),
-            "data" => DataPart::read(value).map(Self::Data),
-            _ => Err(InvalidMember::new("must be one of text, file, data").in_member("kind")),
-        }
-    }
-}
-
-impl ReadJson for TextPart {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        let mut members = ObjectMembers::from_value(value)?;
-        take_kind(&mut members, "text")?;
-        Ok(Self {
-            text: members.required("text")?,
-            metadata: members.optional("metadata")?,
-            extra: members.into_remaining(),
-        })
-    }
-}
-
-impl ReadJson for FilePart {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        let mut members = ObjectMembers::from_value(value)?;
-        take_kind(&mut members, "file")?;
-        Ok(Self {
-            file: members.required("file")?,
-            metadata: members.optional("metadata")?,
-            extra: members.into_remaining(),
-        })
-    }
-}
-
-impl ReadJson for DataPart {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        let mut members = ObjectMembers::from_value(value)?;
-        take_kind(&mut members, "data")?;
-        Ok(Self {
-            data: members.required("data")?,
-            metadata: members.optional("metadata")?,
-            extra: members.into_remaining(),
-        })
-    }
-}
-
-impl ReadJson for DataContent {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        match value {
-            Value::Object(object) => Ok(Self::Object(object)),
-            Value::Array(items) => Ok(Self::Array(items)),
-            other => Err(type_error("an object", &other)),
-        }
-    }
-}
-
-impl ReadJson for FileContent {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        match (value.get("bytes").is_some(), value.get("uri").is_some()) {
-            (true, false) => FileWithBytes::read(value).map(Self::Bytes),
-            (false, true) => FileWithUri::read(value).map(Self::Uri),
-            _ => Err(InvalidMember::new("must have either bytes or uri")),
-        }
-    }
-}
-
-impl ReadJson for CitationSource {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        let mut members = ObjectMembers::from_value(value)?;
-        let kind: String = members.required("kind")?;
-        let rest = Value::Object(members.into_remaining());
         match kind.as_str() {
-            "file" => FileSource::read(rest).map(Self::File),
-            "site" => SiteSource::read(rest).map(Self::Site),
-            _ => Err(InvalidMember::new("must be one of file, site").in_member("kind")),
+            "text" => Ok(Self::Text(read(value)?)),
+            "file" => Ok(Self::File(read(value)?)),
+            "data" => Ok(Self::Data(read(value)?)),
+            _ => {
+                Err(InvalidMember::new("must be one of text, file, data").in_member("kind").into())
+            }
         }
     }
 }
 
-/// Writes an object of the union: its kind, content, metadata and unknown members.
-fn write_part<S: Serializer, T: Serialize>(
-    serializer: S,
-    kind: &str,
-    content: (&'static str, &T),
-    metadata: Option<&Object>,
-    extra: &Object,
-) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(None)?;
-    map.serialize_entry("kind", kind)?;
-    map.serialize_entry(content.0, content.1)?;
-    write_optional(&mut map, "metadata", metadata)?;
-    write_extra(&mut map, &["kind", content.0, "metadata"], extra)?;
-    map.end()
-}
+impl TryFrom<Value> for DataContent {
+    type Error = NestedError;
 
-impl Serialize for TextPart {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write_part(serializer, "text", ("text", &self.text), self.metadata.as_ref(), &self.extra)
-    }
-}
-
-impl Serialize for FilePart {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write_part(serializer, "file", ("file", &self.file), self.metadata.as_ref(), &self.extra)
-    }
-}
-
-impl Serialize for DataPart {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write_part(serializer, "data", ("data", &self.data), self.metadata.as_ref(), &self.extra)
-    }
-}
-
-impl Serialize for ContentPart {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(part) => part.serialize(serializer),
-            Self::File(part) => part.serialize(serializer),
-            Self::Data(part) => part.serialize(serializer),
+    fn try_from(value: Value) -> Result<Self, NestedError> {
+        match value {
+            Value::Array(items) => Ok(Self::Array(items)),
+            other => Ok(Self::Object(read(other)?)),
         }
     }
 }
 
-impl Serialize for DataContent {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Object(object) => object.serialize(serializer),
-            Self::Array(items) => items.serialize(serializer),
+impl TryFrom<Value> for FileContent {
+    type Error = NestedError;
+
+    fn try_from(value: Value) -> Result<Self, NestedError> {
+        match (value.get("bytes").is_some(), value.get("uri").is_some()) {
+            (true, false) => Ok(Self::Bytes(read(value)?)),
+            (false, true) => Ok(Self::Uri(read(value)?)),
+            _ => Err(InvalidMember::new("must have either bytes or uri").into()),
         }
     }
 }
 
-impl Serialize for FileContent {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Bytes(file) => file.serialize(serializer),
-            Self::Uri(file) => file.serialize(serializer),
-        }
-    }
-}
+impl TryFrom<Value> for CitationSource {
+    type Error = NestedError;
 
-impl Serialize for CitationSource {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct TaggedSource<'a, T> {
-            kind: &'static str,
-            #[serde(flatten)]
-            source: &'a T,
-        }
-        match self {
-            Self::File(source) => TaggedSource { kind: "file", source }.serialize(serializer),
-            Self::Site(source) => TaggedSource { kind: "site", source }.serialize(serializer),
+    fn try_from(value: Value) -> Result<Self, NestedError> {
+        let mut members: Object = read(value)?;
+        let kind: String = take(&mut members, "kind")?;
+        match kind.as_str() {
+            "file" => Ok(Self::File(read(Value::Object(members))?)),
+            "site" => Ok(Self::Site(read(Value::Object(members))?)),
+            _ => Err(InvalidMember::new("must be one of file, site").in_member("kind").into()),
         }
     }
 }

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::codec::{
-    InvalidMember, Object, ObjectMembers, ReadJson, objects, words, write_optional,
-};
+use super::codec::{self, NestedError, Object, objects, read, words};
 
 /// The context of one step (text 3.8).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct StepContext {
     /// The agent that takes the step.
     pub agent: Agent,
@@ -23,11 +22,14 @@ pub struct StepContext {
     /// The step, unique in the turn.
     pub step_id: String,
     /// The time at which the step was recorded.
+    #[serde(deserialize_with = "codec::timestamp")]
     pub timestamp: Timestamp,
     /// The person that the agent acts for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
     /// Further members. The schema allows only objects here, so a trace parent is sent as `"trace":
     /// {"traceparent": "…"}`.
+    #[serde(flatten, deserialize_with = "object_members")]
     pub extra: BTreeMap<String, Object>,
 }
 
@@ -52,51 +54,13 @@ impl StepContext {
     }
 }
 
-const CONTEXT_MEMBERS: [&str; 6] = ["agent", "session", "turnId", "stepId", "timestamp", "user"];
-
-impl ReadJson for StepContext {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        let mut members = ObjectMembers::from_value(value)?;
-        Ok(Self {
-            agent: members.required("agent")?,
-            session: members.required("session")?,
-            turn_id: members.required("turnId")?,
-            step_id: members.required("stepId")?,
-            timestamp: members.required("timestamp")?,
-            user: members.optional("user")?,
-            extra: read_object_members(members.into_remaining())?,
-        })
-    }
-}
-
-fn read_object_members(rest: Object) -> Result<BTreeMap<String, Object>, InvalidMember> {
-    let mut extra = BTreeMap::new();
-    for (name, value) in rest {
-        if value.is_null() {
-            continue;
-        }
-        let object = Object::read(value).map_err(|e| e.in_member(&name))?;
-        extra.insert(name, object);
-    }
-    Ok(extra)
-}
-
-impl Serialize for StepContext {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("agent", &self.agent)?;
-        map.serialize_entry("session", &self.session)?;
-        map.serialize_entry("turnId", &self.turn_id)?;
-        map.serialize_entry("stepId", &self.step_id)?;
-        map.serialize_entry("timestamp", &self.timestamp)?;
-        write_optional(&mut map, "user", self.user.as_ref())?;
-        for (name, object) in &self.extra {
-            if !CONTEXT_MEMBERS.contains(&name.as_str()) {
-                map.serialize_entry(name, object)?;
-            }
-        }
-        map.end()
-    }
+/// Reads the further members. Their names are part of the error.
+fn object_members<'de, D: Deserializer<'de>>(
+    members: D,
+) -> Result<BTreeMap<String, Object>, D::Error> {
+    let mut members = Object::deserialize(members)?;
+    members.retain(|_, value| !value.is_null());
+    read(Value::Object(members)).map_err(|e| D::Error::custom(NestedError::from(e)))
 }
 
 objects! {
@@ -228,8 +192,10 @@ objects! {
             /// Its kind, for instance `function_call` or `api_request`.
             kind "type": String,
             /// Its arguments; `null` if there are none.
+            #[serde(deserialize_with = "codec::nullable")]
             arguments "arguments": Option<Vec<ToolArgumentDefinition>>,
             /// Its outputs; `null` if there are none.
+            #[serde(deserialize_with = "codec::nullable")]
             outputs "outputs": Option<Vec<ToolOutputDefinition>>,
         }
         optional {

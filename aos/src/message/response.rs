@@ -5,10 +5,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::codec::{
-    self, InvalidMember, Limits, Object, ObjectMembers, ReadJson, SyntaxError, objects, words,
-    write_optional,
-};
+use super::codec::{self, InvalidMember, Limits, Object, SyntaxError, objects, read, take, words};
 use super::{Request, RequestId};
 
 /// A response of a guardian.
@@ -90,6 +87,7 @@ objects! {
             /// The guardian's version.
             version "version": String,
             /// The time of the response.
+            #[serde(deserialize_with = "codec::timestamp")]
             timestamp "timestamp": Timestamp,
         }
         optional {
@@ -142,11 +140,15 @@ impl Serialize for DecisionResponse {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("decision", self.decision.as_str())?;
         map.serialize_entry("message", &self.message)?;
-        write_optional(&mut map, "reasoning", self.reasoning.as_ref())?;
+        if let Some(reasoning) = &self.reasoning {
+            map.serialize_entry("reasoning", reasoning)?;
+        }
         if !self.reason_codes.is_empty() {
             map.serialize_entry("reasonCode", &self.reason_codes)?;
         }
-        write_optional(&mut map, "data", self.data.as_ref())?;
+        if let Some(data) = &self.data {
+            map.serialize_entry("data", data)?;
+        }
         if let Decision::Modify(request) = &self.decision {
             map.serialize_entry("modifiedRequest", request)?;
         }
@@ -187,8 +189,8 @@ impl Response {
         let id = envelope.get("id").and_then(RequestId::from_value);
         match (envelope.remove("result"), envelope.remove("error")) {
             (None | Some(Value::Null), Some(error)) => {
-                let error = ErrorObject::read(error)
-                    .map_err(|e| ResponseError::Invalid(e.in_member("error")))?;
+                let error =
+                    read(error).map_err(|e| ResponseError::Invalid(e.in_member("error")))?;
                 Ok(Self { id, body: ResponseBody::Error(error) })
             }
             (Some(result), None | Some(Value::Null)) => {
@@ -216,41 +218,37 @@ impl Response {
 
 fn read_result(result: Value) -> Result<ResponseBody, ResponseError> {
     let in_result = |e: InvalidMember| ResponseError::Invalid(e.in_member("result"));
-    let mut members = ObjectMembers::from_value(result).map_err(in_result)?;
-    if members.contains("status") && !members.contains("decision") {
-        return Pong::read(Value::Object(members.into_remaining()))
-            .map(ResponseBody::Pong)
-            .map_err(in_result);
+    let mut members: Object = read(result).map_err(in_result)?;
+    if members.contains_key("status") && !members.contains_key("decision") {
+        return read(Value::Object(members)).map(ResponseBody::Pong).map_err(in_result);
     }
-    let said: Value = members.optional("decision").map_err(in_result)?.unwrap_or_default();
+    let said = members.shift_remove("decision").unwrap_or_default();
     // The exact words of the protocol. One page of the texts spells `deny` as `block`.
     let decision = match said.as_str() {
         Some("deny" | "block") => {
             return Ok(ResponseBody::Decision(DecisionResponse {
                 decision: Decision::Deny,
-                message: members.optional("message").unwrap_or_default().unwrap_or_default(),
-                reasoning: members.optional("reasoning").unwrap_or_default(),
-                reason_codes: read_reason_codes(&mut members).unwrap_or_default(),
-                data: members.optional("data").unwrap_or_default(),
+                message: take(&mut members, "message").unwrap_or_default(),
+                reasoning: take(&mut members, "reasoning").unwrap_or_default(),
+                reason_codes: take_reason_codes(&mut members).unwrap_or_default(),
+                data: take(&mut members, "data").unwrap_or_default(),
             }));
         }
         Some("allow") => Decision::Allow,
-        Some("modify") => Decision::Modify(Box::new(read_modification(&mut members)?)),
+        Some("modify") => Decision::Modify(Box::new(take_modification(&mut members)?)),
         _ => return Err(ResponseError::UnknownDecision(said.to_string())),
     };
     Ok(ResponseBody::Decision(DecisionResponse {
         decision,
-        message: members.required("message").map_err(in_result)?,
-        reasoning: members.optional("reasoning").map_err(in_result)?,
-        reason_codes: read_reason_codes(&mut members).map_err(in_result)?,
-        data: members.optional("data").map_err(in_result)?,
+        message: take(&mut members, "message").map_err(in_result)?,
+        reasoning: take(&mut members, "reasoning").map_err(in_result)?,
+        reason_codes: take_reason_codes(&mut members).map_err(in_result)?,
+        data: take(&mut members, "data").map_err(in_result)?,
     }))
 }
 
-fn read_modification(members: &mut ObjectMembers) -> Result<Request, ResponseError> {
-    let modified: Option<Value> = members
-        .optional("modifiedRequest")
-        .map_err(|e| ResponseError::UnusableModification(e.to_string()))?;
+fn take_modification(members: &mut Object) -> Result<Request, ResponseError> {
+    let modified = members.shift_remove("modifiedRequest").filter(|modified| !modified.is_null());
     let modified =
         modified.ok_or_else(|| ResponseError::UnusableModification("is missing".to_owned()))?;
     Request::from_value(modified)
@@ -258,10 +256,10 @@ fn read_modification(members: &mut ObjectMembers) -> Result<Request, ResponseErr
 }
 
 /// Reads `reasonCode`, which is an array. A single string is read as an array of one.
-fn read_reason_codes(members: &mut ObjectMembers) -> Result<Vec<String>, InvalidMember> {
-    match members.optional("reasonCode")? {
-        None => Ok(Vec::new()),
-        Some(Value::String(code)) => Ok(vec![code]),
-        Some(codes) => Vec::read(codes).map_err(|e| e.in_member("reasonCode")),
+fn take_reason_codes(members: &mut Object) -> Result<Vec<String>, InvalidMember> {
+    match members.get_mut("reasonCode") {
+        Some(code) if code.is_string() => *code = Value::Array(vec![code.take()]),
+        _ => {}
     }
+    Ok(take::<Option<_>>(members, "reasonCode")?.unwrap_or_default())
 }

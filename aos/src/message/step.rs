@@ -1,14 +1,13 @@
 //! The params of each method: of text section 4.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::codec::{
-    self, InvalidMember, Object, ObjectMembers, ReadJson, WriteJson, objects, words, write_extra,
-    write_optional,
-};
+use super::codec::{self, InvalidMember, NestedError, Object, objects, take, words};
 use super::content::{CitationSource, ContentPart, TextPart};
 use super::context::StepContext;
 
@@ -172,6 +171,7 @@ objects! {
     ToolResult {
         required {
             /// The output of the tool, as text.
+            #[serde(deserialize_with = "text_parts")]
             outputs "outputs": Vec<TextPart>,
             /// Set when the tool failed.
             is_error "isError": bool,
@@ -266,6 +266,18 @@ objects! {
     }
 }
 
+/// Reads the outputs of a tool, which must be text.
+fn text_parts<'de, D: Deserializer<'de>>(parts: D) -> Result<Vec<TextPart>, D::Error> {
+    let text = |(index, part)| match part {
+        ContentPart::Text(part) => Ok(part),
+        ContentPart::File(_) | ContentPart::Data(_) => {
+            let invalid = InvalidMember::new("must be \"text\"").in_member("kind");
+            Err(D::Error::custom(NestedError::from(invalid.in_member(&format!("[{index}]")))))
+        }
+    };
+    Vec::<ContentPart>::deserialize(parts)?.into_iter().enumerate().map(text).collect()
+}
+
 words! {
     /// The kind of a trigger.
     TriggerKind {
@@ -308,7 +320,8 @@ words! {
 /// assert_eq!(sent["params"]["toolCallResult"]["executionId"], "execution-1");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "Object")]
 pub struct ToolCallResultStep {
     /// The actor, the session and the time.
     pub context: StepContext,
@@ -335,153 +348,118 @@ impl ToolCallResultStep {
 
 /// Reads the result. The schema and the hooks put it into `toolCallResult`, the text has it at the top
 /// level: both are read, and `toolCallResult` is written. If a message has both, they must be equal.
-impl ReadJson for ToolCallResultStep {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        let mut members = ObjectMembers::from_value(value)?;
-        let (execution_id, result) = match members.optional::<Object>("toolCallResult")? {
-            Some(nested) => {
-                for name in ["executionId", "result"] {
-                    if members.get(name).is_some_and(|flat| Some(flat) != nested.get(name)) {
-                        return Err(InvalidMember::new("differs from the one in toolCallResult")
-                            .in_member(name));
-                    }
-                }
-                read_execution(&mut ObjectMembers::from(nested))
-                    .map_err(|e| e.in_member("toolCallResult"))?
+impl TryFrom<Object> for ToolCallResultStep {
+    type Error = NestedError;
+
+    fn try_from(mut members: Object) -> Result<Self, NestedError> {
+        let nested: Option<Object> = take(&mut members, "toolCallResult")?;
+        let flat = ["executionId", "result"].map(|name| (name, members.shift_remove(name)));
+        let (mut execution, location) = match nested {
+            Some(nested) => (nested, "toolCallResult"),
+            None if flat.iter().all(|(_, value)| value.is_none()) => {
+                return Err(InvalidMember::new("is missing").in_member("toolCallResult").into());
             }
-            None if members.contains("executionId") || members.contains("result") => {
-                read_execution(&mut members)?
-            }
-            None => return Err(InvalidMember::new("is missing").in_member("toolCallResult")),
+            None => (Object::new(), ""),
         };
+        for (name, value) in flat.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            if location.is_empty() {
+                execution.insert(name.to_owned(), value);
+            } else if execution.get(name) != Some(&value) {
+                let differs = InvalidMember::new("differs from the one in toolCallResult");
+                return Err(differs.in_member(name).into());
+            }
+        }
         Ok(Self {
-            context: members.required("context")?,
-            execution_id,
-            result,
-            reasoning: members.optional("reasoning")?,
-            tool_id: members.optional("toolId")?,
-            extra: members.into_remaining(),
+            execution_id: take(&mut execution, "executionId").map_err(|e| e.in_member(location))?,
+            result: take(&mut execution, "result").map_err(|e| e.in_member(location))?,
+            context: take(&mut members, "context")?,
+            reasoning: take(&mut members, "reasoning")?,
+            tool_id: take(&mut members, "toolId")?,
+            extra: members,
         })
     }
 }
 
-fn read_execution(members: &mut ObjectMembers) -> Result<(String, ToolResult), InvalidMember> {
-    Ok((members.required("executionId")?, members.required("result")?))
-}
-
-impl WriteJson for ToolCallResultStep {
-    fn write<M: SerializeMap>(
-        &self,
-        map: &mut M,
-        extent: codec::WriteExtent,
-    ) -> Result<(), M::Error> {
+impl Serialize for ToolCallResultStep {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params<'a> {
+            context: &'a StepContext,
+            tool_call_result: NestedResult<'a>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            reasoning: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            tool_id: Option<&'a str>,
+            #[serde(flatten)]
+            extra: &'a Object,
+        }
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct NestedResult<'a> {
             execution_id: &'a str,
             result: &'a ToolResult,
         }
-        let nested = NestedResult { execution_id: &self.execution_id, result: &self.result };
-        if extent.includes("context") {
-            map.serialize_entry("context", &self.context)?;
+        let Self { context, execution_id, result, reasoning, tool_id, extra } = self;
+        Params {
+            context,
+            tool_call_result: NestedResult { execution_id, result },
+            reasoning: reasoning.as_deref(),
+            tool_id: tool_id.as_deref(),
+            extra,
         }
-        map.serialize_entry("toolCallResult", &nested)?;
-        write_optional(map, "reasoning", self.reasoning.as_ref())?;
-        write_optional(map, "toolId", self.tool_id.as_ref())?;
-        let known = ["context", "toolCallResult", "executionId", "result", "reasoning", "toolId"];
-        write_extra(map, &known, &self.extra)
+        .serialize(serializer)
     }
 }
 
-impl Serialize for ToolCallResultStep {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        codec::serialize(self, serializer, codec::WriteExtent::Whole)
+objects! {
+    /// `protocols/MCP`: an MCP message is about to be sent, or has come in (text 4.10).
+    ///
+    /// ```
+    #[doc = include_str!("example_context.md")]
+    /// use aos::message::{McpStep, Object, Request};
+    /// use serde_json::json;
+    ///
+    /// // Outbound: before the message goes to the server.
+    /// let call = json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "slots", "arguments": {}}});
+    /// let call: Object = serde_json::from_value(call)?;
+    /// let outbound = Request::new("question-1", McpStep { context: Some(context), ..McpStep::new(call) });
+    ///
+    /// // Inbound: before the answer of the server is used.
+    /// let answer: Object = serde_json::from_value(json!({"jsonrpc": "2.0", "id": 4, "result": {"content": "free at nine"}}))?;
+    /// let inbound = Request::new("question-2", McpStep::new(answer));
+    ///
+    /// let sent = serde_json::to_value(&outbound)?;
+    /// assert_eq!(sent["method"], "protocols/MCP");
+    /// assert_eq!(sent["params"]["message"]["method"], "tools/call");
+    /// assert_eq!(serde_json::to_value(&inbound)?["params"]["message"]["result"]["content"], "free at nine");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    McpStep {
+        required {
+            /// The MCP message, unchanged.
+            message "message": Object,
+        }
+        optional {
+            /// The actor, the session and the time. The text does not mention it and the schema allows it;
+            /// without it, a guardian cannot know the author of the message.
+            context "context": StepContext,
+            /// The agent's reason for this step.
+            reasoning "reasoning": String,
+        }
     }
-}
-
-/// `protocols/MCP`: an MCP message is about to be sent, or has come in (text 4.10).
-///
-/// ```
-#[doc = include_str!("example_context.md")]
-/// use aos::message::{McpStep, Object, Request};
-/// use serde_json::json;
-///
-/// // Outbound: before the message goes to the server.
-/// let call = json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "slots", "arguments": {}}});
-/// let call: Object = serde_json::from_value(call)?;
-/// let outbound = Request::new("question-1", McpStep { context: Some(context), ..McpStep::new(call) });
-///
-/// // Inbound: before the answer of the server is used.
-/// let answer: Object = serde_json::from_value(json!({"jsonrpc": "2.0", "id": 4, "result": {"content": "free at nine"}}))?;
-/// let inbound = Request::new("question-2", McpStep::new(answer));
-///
-/// let sent = serde_json::to_value(&outbound)?;
-/// assert_eq!(sent["method"], "protocols/MCP");
-/// assert_eq!(sent["params"]["message"]["method"], "tools/call");
-/// assert_eq!(serde_json::to_value(&inbound)?["params"]["message"]["result"]["content"], "free at nine");
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct McpStep {
-    /// The MCP message, unchanged.
-    pub message: Object,
-    /// The actor, the session and the time. The text does not mention it and the schema allows it; without
-    /// it, a guardian cannot know the author of the message.
-    pub context: Option<StepContext>,
-    /// The agent's reason for this step.
-    pub reasoning: Option<String>,
-    /// Members that the text does not define, unchanged.
-    pub extra: Object,
 }
 
 impl McpStep {
-    /// Creates a message without context and reasoning.
-    pub fn new(message: Object) -> Self {
-        Self { message, context: None, reasoning: None, extra: Object::new() }
-    }
-}
-
-/// Reads both forms: the text puts the MCP message into `message`; on the hooks page, it is the params
-/// themselves.
-impl ReadJson for McpStep {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        let mut members = ObjectMembers::from_value(value)?;
-        let is_bare = !members.contains("message")
-            && members.get("jsonrpc").is_some_and(|version| version == "2.0")
-            && (members.get("method").is_some_and(Value::is_string)
+    /// Returns true when the params are an MCP message themselves, as on the hooks page. The text puts the
+    /// MCP message into `message`.
+    pub(super) fn is_bare_message(params: &Object) -> bool {
+        !params.contains_key("message")
+            && params.get("jsonrpc").is_some_and(|version| version == "2.0")
+            && (params.get("method").is_some_and(Value::is_string)
                 || ["result", "error"]
                     .iter()
-                    .any(|name| members.get(name).is_some_and(Value::is_object)));
-        if is_bare {
-            return Ok(Self::new(members.into_remaining()));
-        }
-        Ok(Self {
-            message: members.required("message")?,
-            context: members.optional("context")?,
-            reasoning: members.optional("reasoning")?,
-            extra: members.into_remaining(),
-        })
-    }
-}
-
-impl WriteJson for McpStep {
-    fn write<M: SerializeMap>(
-        &self,
-        map: &mut M,
-        extent: codec::WriteExtent,
-    ) -> Result<(), M::Error> {
-        map.serialize_entry("message", &self.message)?;
-        if extent.includes("context") {
-            write_optional(map, "context", self.context.as_ref())?;
-        }
-        write_optional(map, "reasoning", self.reasoning.as_ref())?;
-        write_extra(map, &["message", "context", "reasoning"], &self.extra)
-    }
-}
-
-impl Serialize for McpStep {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        codec::serialize(self, serializer, codec::WriteExtent::Whole)
+                    .any(|name| params.get(*name).is_some_and(Value::is_object)))
     }
 }
 
@@ -519,16 +497,19 @@ impl Serialize for McpStep {
 /// assert_eq!(Method::from_name("tasks/get"), Method::from_name("task/get"));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct A2aStep {
     /// The A2A message, unchanged.
     pub payload: Object,
     /// The two parties. The schema requires it and the tables of the text do not have it, so it is read as
     /// empty when it is missing. Absent in the older wording `protocols/A2A`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<A2aContext>,
     /// The agent's reason for this step.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
     /// Members that the text does not define, unchanged.
+    #[serde(flatten)]
     pub extra: Object,
 }
 
@@ -575,71 +556,39 @@ impl A2aStep {
     pub fn new(payload: Object, context: A2aContext) -> Self {
         Self { payload, context: Some(context), reasoning: None, extra: Object::new() }
     }
+}
 
-    /// Reads `protocols/A2A {message, reasoning}`, the older notation.
-    pub(super) fn read_wrapped(value: Value) -> Result<Self, InvalidMember> {
-        let mut members = ObjectMembers::from_value(value)?;
-        Ok(Self {
-            payload: members.required("message")?,
-            context: members.optional("context")?,
-            reasoning: members.optional("reasoning")?,
-            extra: members.into_remaining(),
-        })
-    }
+/// A step in the older notation `protocols/A2A {message, reasoning}`. It is written because it came in it.
+#[derive(Deserialize, Serialize)]
+pub(super) struct WrappedA2aStep<'a> {
+    message: Cow<'a, Object>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<Cow<'a, A2aContext>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Cow<'a, str>>,
+    #[serde(flatten)]
+    extra: Cow<'a, Object>,
+}
 
-    fn write_as<M: SerializeMap>(
-        &self,
-        payload: &'static str,
-        map: &mut M,
-        extent: codec::WriteExtent,
-    ) -> Result<(), M::Error> {
-        map.serialize_entry(payload, &self.payload)?;
-        if extent.includes("context") {
-            write_optional(map, "context", self.context.as_ref())?;
+impl<'a> From<&'a A2aStep> for WrappedA2aStep<'a> {
+    fn from(step: &'a A2aStep) -> Self {
+        Self {
+            message: Cow::Borrowed(&step.payload),
+            context: step.context.as_ref().map(Cow::Borrowed),
+            reasoning: step.reasoning.as_deref().map(Cow::Borrowed),
+            extra: Cow::Borrowed(&step.extra),
         }
-        write_optional(map, "reasoning", self.reasoning.as_ref())?;
-        write_extra(map, &[payload, "context", "reasoning"], &self.extra)
     }
 }
 
-/// An A2A step that is written in the older notation because it came in it.
-pub(super) struct WrappedA2aStep<'a>(pub(super) &'a A2aStep);
-
-impl WriteJson for WrappedA2aStep<'_> {
-    fn write<M: SerializeMap>(
-        &self,
-        map: &mut M,
-        extent: codec::WriteExtent,
-    ) -> Result<(), M::Error> {
-        self.0.write_as("message", map, extent)
-    }
-}
-
-impl WriteJson for A2aStep {
-    fn write<M: SerializeMap>(
-        &self,
-        map: &mut M,
-        extent: codec::WriteExtent,
-    ) -> Result<(), M::Error> {
-        self.write_as("payload", map, extent)
-    }
-}
-
-impl ReadJson for A2aStep {
-    fn read(value: Value) -> Result<Self, InvalidMember> {
-        let mut members = ObjectMembers::from_value(value)?;
-        Ok(Self {
-            payload: members.required("payload")?,
-            context: Some(members.optional("context")?.unwrap_or_default()),
-            reasoning: members.optional("reasoning")?,
-            extra: members.into_remaining(),
-        })
-    }
-}
-
-impl Serialize for A2aStep {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        codec::serialize(self, serializer, codec::WriteExtent::Whole)
+impl From<WrappedA2aStep<'_>> for A2aStep {
+    fn from(step: WrappedA2aStep<'_>) -> Self {
+        Self {
+            payload: step.message.into_owned(),
+            context: step.context.map(Cow::into_owned),
+            reasoning: step.reasoning.map(Cow::into_owned),
+            extra: step.extra.into_owned(),
+        }
     }
 }
 
@@ -656,12 +605,16 @@ impl Serialize for A2aStep {
 /// assert_eq!(sent["params"]["timeout"], 2_000);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Ping {
     /// The time of the question. Schema and text put it in different locations, so it is written in both.
+    #[serde(default, deserialize_with = "codec::optional_timestamp")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
     /// The time after which the guardian counts as lost, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<i64>,
     /// Further data.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
 }

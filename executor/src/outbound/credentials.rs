@@ -72,7 +72,7 @@ impl OutboundClient {
         &self,
         accesses: impl IntoIterator<Item = &'a CredentialRequirement>,
     ) -> Result<AvailableCredentials, Error> {
-        let certified = self.certified.keys().cloned();
+        let certified = self.clients.certified_hosts().cloned();
         let mut held = AvailableCredentials::new(self.vault.list().await?, certified);
         for capability in held.unknown_publishers(accesses) {
             let owners = self.registry.list_owners(&capability).await?;
@@ -150,7 +150,7 @@ impl OutboundClient {
     /// because it is configured.
     pub(super) fn check_target(&self, url: &Url) -> Result<(), Error> {
         let is_private =
-            url.scheme() == "https" || is_loopback(url) || self.upstream(url).is_some();
+            url.scheme() == "https" || is_loopback(url) || self.clients.upstream(url).is_some();
         if is_private {
             return Ok(());
         }

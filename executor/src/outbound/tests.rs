@@ -1,9 +1,10 @@
 //! Real servers on loopback, reached as upstreams of documents' hosts.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use a2s::{HttpMethod, Task};
+use a2s::{Domain, HttpMethod, Task};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -17,12 +18,15 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
+use super::client::build_client;
+use super::resolve::AddressResolver;
 use super::*;
 use crate::config::GuardianSettings;
 use crate::gate::{GuardedInputs, GuardedStep, GuardianGate};
 use crate::request::TaskContract;
 use crate::request::test_fixtures::{Still, inputs, openapi};
 use crate::secrets::RunSecrets;
+use crate::thread_local_clients::PerThread;
 
 /// A configuration with a test's limits. `https://api.example` leads to `upstream`.
 pub(super) fn config(upstream: Option<SocketAddr>, path: &str) -> Config {
@@ -310,7 +314,7 @@ async fn a_name_that_resolves_to_a_hostile_address_is_refused() {
     let outbound = open(&config(None, "")).unwrap();
     // What a name such as this one resolves to is checked, too, not only its spelling.
     let url = Url::parse(&format!("http://localhost:{}/", server.port())).unwrap();
-    let error = outbound.guarded.current().get(url.clone()).send().await.unwrap_err();
+    let error = outbound.clients.guarded.current().get(url.clone()).send().await.unwrap_err();
     let failure = explain(&error, &url);
     assert_eq!((failure.error.kind, failure.sent), (ErrorKind::AddressRefused, false));
     assert!(failure.error.message.contains("is a loopback address"), "{}", failure.error.message);
@@ -342,9 +346,10 @@ async fn rebound_dns_name_reaches_only_checked_addresses() {
     config.allowed_addresses = vec!["127.0.0.2".to_owned()];
     let mut outbound = open(&config).unwrap();
     let fickle = Arc::new(Fickle(AtomicUsize::new(0)));
-    let resolver = AddressResolver::with_names(fickle.clone(), Arc::clone(&outbound.allowed));
+    let resolver =
+        AddressResolver::with_names(fickle.clone(), Arc::clone(&outbound.clients.allowed));
     let client = build_client(reqwest::Client::builder(), resolver, &config.limits).unwrap();
-    outbound.guarded = PerThread::new(client.clone(), move || Ok(client.clone()));
+    outbound.clients.guarded = PerThread::new(client.clone(), move || Ok(client.clone()));
     let mut ends = BTreeMap::<_, usize>::new();
     for _ in 0..20 {
         let end = get(&outbound, &format!("http://fickle.example:{port}/")).await;

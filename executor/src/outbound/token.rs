@@ -102,36 +102,35 @@ impl RequestAuthorization<'_> {
     }
 }
 
-impl OutboundClient {
-    /// Gets every token that a request needs. Calls `on_fetch` for each requested token.
+/// The request that needs tokens, and the client that gets them.
+pub(super) struct TokenFetcher<'a> {
+    pub(super) outbound: &'a Arc<OutboundClient>,
+    pub(super) request: &'a Permitted<PreparedRequest>,
+    pub(super) secrets: &'a RunSecrets,
+    /// Records a token request before it is sent.
+    pub(super) announce: &'a dyn AnnounceRequest,
+    /// Takes the record of each token request.
+    pub(super) on_fetch: &'a (dyn Fn(TokenFetch) + Sync),
+}
+
+impl TokenFetcher<'_> {
+    /// Gets a token for each of these needs.
     pub(super) async fn get_tokens(
-        self: &Arc<Self>,
-        request: &Permitted<PreparedRequest>,
-        authorization: &mut RequestAuthorization<'_>,
-        announce: &dyn AnnounceRequest,
-        on_fetch: &(dyn Fn(TokenFetch) + Sync),
-    ) -> Result<(), SendError> {
+        &self,
+        needs: &[TokenNeed],
+    ) -> Result<Vec<UsedToken>, SendError> {
         let mut used = Vec::new();
-        for need in &authorization.needs {
-            used.push(
-                self.get_token(request, need, authorization.secrets, announce, on_fetch).await?,
-            );
+        for need in needs {
+            used.push(self.get_token(need).await?);
         }
-        authorization.add_tokens(used).map_err(SendError::before_send)
+        Ok(used)
     }
 
     /// Returns the cached token for a need, or gets a new one.
-    async fn get_token(
-        self: &Arc<Self>,
-        permitted: &Permitted<PreparedRequest>,
-        need: &TokenNeed,
-        secrets: &RunSecrets,
-        announce: &dyn AnnounceRequest,
-        on_fetch: &(dyn Fn(TokenFetch) + Sync),
-    ) -> Result<UsedToken, SendError> {
-        let (request, _) =
-            self.prepare_token_request(permitted, need, secrets).map_err(SendError::before_send)?;
-        let slot = self.tokens.slot(TokenKey {
+    async fn get_token(&self, need: &TokenNeed) -> Result<UsedToken, SendError> {
+        let outbound = self.outbound;
+        let (request, _) = self.prepare_token_request(need).map_err(SendError::before_send)?;
+        let slot = outbound.tokens.slot(TokenKey {
             host: need.host.clone(),
             scheme: need.requirement.name.clone(),
             set_at: need.credential.set_at,
@@ -140,7 +139,7 @@ impl OutboundClient {
         });
         let before = slot.fetches.load(Ordering::Acquire);
         let mut state = Arc::clone(&slot.state).lock_owned().await;
-        let began = self.clock.now();
+        let began = outbound.clock.now();
         if let Some(token) = state.token.as_ref().filter(|token| token.is_usable(began)) {
             let token = token.value.clone();
             return Ok(UsedToken { slot, token, from_cache: true });
@@ -155,28 +154,19 @@ impl OutboundClient {
         // another they read the newest one, and store what comes.
         let renewing = match &need.credential.credential {
             Credential::Oauth2 { refresh_token: Some(_), .. } => Some(
-                self.tokens.refresh_lock(&need.host, &need.requirement.name).lock_owned().await,
+                outbound.tokens.refresh_lock(&need.host, &need.requirement.name).lock_owned().await,
             ),
             _ => None,
         };
-        let newest = self.vault.open_credential(&need.host, &need.requirement.name).await;
-        let newest = newest.map_err(SendError::before_send)?;
-        let newest = newest.filter(|newest| newest.set_at == need.credential.set_at);
-        let opened = newest.ok_or_else(|| {
-            SendError::before_send(credential_gone(&need.host, &need.requirement))
-        })?;
-        let need = TokenNeed { credential: opened, ..need.clone() };
-        learn_credential(&need.credential.credential, secrets).map_err(SendError::before_send)?;
-        let (request, wire) = self
-            .prepare_token_request(permitted, &need, secrets)
-            .map_err(SendError::before_send)?;
+        let need = self.reopen_credential(need).await.map_err(SendError::before_send)?;
+        let (request, wire) = self.prepare_token_request(&need).map_err(SendError::before_send)?;
         let (host, scheme) = (authority(request.url()), need.requirement.name.clone());
         let renewed = state.had_token;
-        let announced = announce.announce(RequestPurpose::Token, &request).await;
+        let announced = self.announce.announce(RequestPurpose::Token, &request).await;
         announced.map_err(SendError::before_send)?;
-        let (this, counted) = (Arc::clone(self), Arc::clone(&slot));
+        let (this, counted) = (Arc::clone(outbound), Arc::clone(&slot));
         let fetching = tokio::spawn(with_tenant(current_tenant(), async move {
-            let fetched = this.fetch_token(&request, &wire, &need).await;
+            let fetched = fetch_token(&this, &request, &wire, &need).await;
             drop(renewing);
             counted.fetches.fetch_add(1, Ordering::AcqRel);
             state.had_token |= fetched.is_ok();
@@ -190,22 +180,31 @@ impl OutboundClient {
                 "the token was not fetched",
             )))
         });
-        on_fetch(TokenFetch {
+        (self.on_fetch)(TokenFetch {
             host,
             scheme,
             renewed,
-            duration_ms: milliseconds_between(began, self.clock.now()),
+            duration_ms: milliseconds_between(began, outbound.clock.now()),
             failure: fetched.as_ref().err().map(|failure| failure.error.clone()),
         });
         fetched.map(|token| UsedToken { slot, token: token.value, from_cache: false })
     }
 
+    /// Opens the credential of a need again. Another request may have stored a new refresh token.
+    async fn reopen_credential(&self, need: &TokenNeed) -> Result<TokenNeed, Error> {
+        let newest =
+            self.outbound.vault.open_credential(&need.host, &need.requirement.name).await?;
+        let credential = newest
+            .filter(|newest| newest.set_at == need.credential.set_at)
+            .ok_or_else(|| credential_gone(&need.host, &need.requirement))?;
+        learn_credential(&credential.credential, self.secrets)?;
+        Ok(TokenNeed { credential, ..need.clone() })
+    }
+
     /// Creates the request for a token, and the client's credentials for it.
     fn prepare_token_request(
         &self,
-        request: &Permitted<PreparedRequest>,
         need: &TokenNeed,
-        secrets: &RunSecrets,
     ) -> Result<(Permitted<PreparedRequest>, WireAdditions), Error> {
         let Credential::Oauth2 {
             client_id,
@@ -218,7 +217,7 @@ impl OutboundClient {
             return Err(Error::new(ErrorKind::Internal, "a token was requested without a client"));
         };
         let grant = if refresh_token.is_some() { GrantType::Refresh } else { GrantType::Client };
-        let request = request.token_request(&need.requirement, grant)?;
+        let request = self.request.token_request(&need.requirement, grant)?;
         let url = request.url();
         let allowed = match token_hosts.as_slice() {
             [] => need.host.covers(url),
@@ -227,7 +226,7 @@ impl OutboundClient {
         if !allowed {
             return Err(foreign(need, url));
         }
-        self.check_target(url)?;
+        self.outbound.check_target(url)?;
         let mut wire = WireAdditions::for_origin_of(url);
         match client_authentication {
             ClientAuthentication::Basic => {
@@ -236,7 +235,7 @@ impl OutboundClient {
                 let header = basic_header(
                     &encode(client_id),
                     &encode(client_secret.expose_secret()),
-                    secrets,
+                    self.secrets,
                 )?;
                 wire.add_header(AUTHORIZATION, header)?;
             }
@@ -250,45 +249,44 @@ impl OutboundClient {
         }
         Ok((request, wire))
     }
+}
 
-    /// Fetches a token, and stores the refresh token that comes with it.
-    async fn fetch_token(
-        &self,
-        request: &Permitted<PreparedRequest>,
-        wire: &WireAdditions,
-        need: &TokenNeed,
-    ) -> Result<CachedToken, SendError> {
-        let host = authority(request.url());
-        tracing::debug!(%host, "fetching a token");
-        // That a token was asked for changes nothing for the step: its own request has not left.
-        let at = |failure: SendError| {
-            let place =
-                format_args!("the token for `{}`", to_single_line(&need.requirement.name, 100));
-            SendError { error: failure.error.with_context(place), sent: false, ..failure }
-        };
-        let turn = self.acquire_permit(request.url(), None, &|_| {}).await.map_err(at)?;
-        let reply = self.transmit(request, turn, wire, None).await;
-        let response = reply.and_then(|reply| reply.into_response(request.url())).map_err(at)?;
-        let now = self.clock.now();
-        let granted = parse_token_response(&response).map_err(|refusal| SendError {
-            error: explain(&refusal, need, &host),
-            sent: false,
-            retry_after: matches!(refusal, TokenError::Busy(_))
-                .then(|| retry_after(&response.headers, now).unwrap_or_default()),
-        })?;
-        if let Some(token) = &granted.refresh_token {
-            let name = &need.requirement.name;
-            let stored =
-                self.vault.replace_refresh_token(&need.host, name, &need.credential, token).await;
-            if let Err(error) = stored {
-                // The token is good all the same; the next one may not be to be had.
-                tracing::error!(%error, %host, "the new refresh token could not be stored");
-            }
+/// Fetches a token, and stores the refresh token that comes with it.
+async fn fetch_token(
+    outbound: &OutboundClient,
+    request: &Permitted<PreparedRequest>,
+    wire: &WireAdditions,
+    need: &TokenNeed,
+) -> Result<CachedToken, SendError> {
+    let host = authority(request.url());
+    tracing::debug!(%host, "fetching a token");
+    // That a token was asked for changes nothing for the step: its own request has not left.
+    let at = |failure: SendError| {
+        let place = format_args!("the token for `{}`", to_single_line(&need.requirement.name, 100));
+        SendError { error: failure.error.with_context(place), sent: false, ..failure }
+    };
+    let turn = outbound.acquire_permit(request.url(), None, &|_| {}).await.map_err(at)?;
+    let reply = outbound.transmit(request, turn, wire, None).await;
+    let response = reply.and_then(|reply| reply.into_response(request.url())).map_err(at)?;
+    let now = outbound.clock.now();
+    let granted = parse_token_response(&response).map_err(|refusal| SendError {
+        error: explain(&refusal, need, &host),
+        sent: false,
+        retry_after: matches!(refusal, TokenError::Busy(_))
+            .then(|| retry_after(&response.headers, now).unwrap_or_default()),
+    })?;
+    if let Some(token) = &granted.refresh_token {
+        let name = &need.requirement.name;
+        let stored =
+            outbound.vault.replace_refresh_token(&need.host, name, &need.credential, token).await;
+        if let Err(error) = stored {
+            // The token is good all the same; the next one may not be to be had.
+            tracing::error!(%error, %host, "the new refresh token could not be stored");
         }
-        let life = granted.life.unwrap_or(DEFAULT_LIFETIME);
-        let until = now.checked_add(life - (life / 10).min(EXPIRY_MARGIN)).unwrap_or(now);
-        Ok(CachedToken { value: granted.access_token, from: now, until })
     }
+    let life = granted.life.unwrap_or(DEFAULT_LIFETIME);
+    let until = now.checked_add(life - (life / 10).min(EXPIRY_MARGIN)).unwrap_or(now);
+    Ok(CachedToken { value: granted.access_token, from: now, until })
 }
 
 /// The error when an authorization server gave no token, with the action that fixes it.
