@@ -5,6 +5,7 @@
 //! | `{among $1}` | the condition that a value is in a list, which is bound with [`Query::bind_list`] |
 //! | `{among_hex $1}` | the same for bytes, with a list of their hexadecimal digits |
 //! | `{pairs $1}` | a query for the keys and numbers of a JSON object |
+//! | `{elements $1}` | a query for the elements of a JSON list, as JSON |
 //! | `{bytes x}` | the bytes of a text |
 //! | `{before_slash x}` | the part of a text before its first slash |
 //! | `{now}` | the clock of the database, in milliseconds since 1970 |
@@ -49,6 +50,12 @@ impl Engine {
             ("pairs", Self::Sqlite) => format!("SELECT key, value FROM json_each({x})"),
             ("pairs", Self::Postgres) => {
                 format!("SELECT key, value::bigint FROM json_each_text({x}::json)")
+            }
+            ("elements", Self::Sqlite) => {
+                format!("SELECT value AS element FROM json_each({x})")
+            }
+            ("elements", Self::Postgres) => {
+                format!("SELECT element FROM jsonb_array_elements({x}::jsonb) AS element")
             }
             ("bytes", Self::Sqlite) => format!("CAST({x} AS BLOB)"),
             ("bytes", Self::Postgres) => format!("convert_to({x}, 'UTF8')"),
