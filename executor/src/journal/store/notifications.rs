@@ -76,7 +76,9 @@ pub(super) async fn notify(
         let text = match notification {
             Notification::Cancel(run) => format!("cancel {run}"),
             Notification::RunAtRest => "rest".to_owned(),
-            Notification::RunsAvailable | Notification::Missed => "free".to_owned(),
+            Notification::RunsAvailable => "free".to_owned(),
+            // Nobody sends that.
+            Notification::Missed => return Ok(()),
         };
         let query = transaction.query("SELECT pg_notify($1, $2)");
         query.bind(CHANNEL).bind(text).execute().await?;
