@@ -10,8 +10,10 @@ use crate::{DatabaseLock, Error, open_private_file};
 /// The time that a statement waits for another program that has the file open.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Opens the lock file of a database and makes the database private, creating it and its folders when they
-/// are missing. `database` and `content` are the words for the database and its content in messages.
+/// Opens the lock file of a database and makes the database private.
+///
+/// Creates the database and its folders when they are missing. `database` and `content` are the words for
+/// the database and its content in messages.
 ///
 /// # Errors
 /// Fails when a file cannot be opened, or when the database lacks data that was there before.
