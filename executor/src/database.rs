@@ -1,71 +1,64 @@
 //! The executor's database: opening it, and mapping its failures to errors.
-//!
-//! SQL that both engines understand is written once, with `$1` for the first value. SQL that differs
-//! (locks, clocks, lists) is next to it, once for each engine.
-
-pub(crate) mod postgres;
 
 use std::path::Path;
-use std::time::Duration;
 
+use a2s::Secret;
+use database::{Pool, PostgresServer, is_unavailable, sqlite_options};
 use sqlx::ConnectOptions as _;
-use sqlx::postgres::{PgDatabaseError, PgPool};
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
+use sqlx::postgres::PgPool;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
 
-use self::postgres::PostgresServer;
 use crate::config::ExecutorDatabase;
 use crate::error::{Error, ErrorKind};
 
-/// The connections to a database of either engine.
-#[derive(Debug, Clone)]
-pub(crate) enum DatabasePool {
-    Sqlite(SqlitePool),
-    Postgres(PgPool),
-}
-
-/// Runs the same query on a pool of either engine.
-macro_rules! on {
-    ($pool:expr, |$connections:ident| $query:expr) => {
-        match $pool {
-            $crate::database::DatabasePool::Sqlite($connections) => $query,
-            $crate::database::DatabasePool::Postgres($connections) => $query,
-        }
-    };
-}
-pub(crate) use on;
-
 /// The number of connections for data that people change rarely: credentials, and remembered values.
 const CONNECTIONS: u32 = 2;
+/// The schema of the tables in PostgreSQL, so that registry and executors can share a database.
+const SCHEMA: &str = "a2s_executor";
+/// If an executor disappears in the middle of a transaction, the server frees its locks after this time.
+const IDLE_TIMEOUT: (&str, &str) = ("idle_in_transaction_session_timeout", "5s");
 
 /// The options for a connection to the file.
 pub(crate) fn options(path: &Path, synchronous: SqliteSynchronous) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
-        .filename(path)
-        .foreign_keys(true)
-        .journal_mode(SqliteJournalMode::Wal)
+    sqlite_options(path)
         .synchronous(synchronous)
         // Deleted data does not stay in the file, even sealed.
         .pragma("secure_delete", "ON")
-        .busy_timeout(Duration::from_secs(5))
         .disable_statement_logging()
+}
+
+/// A server with an address.
+///
+/// # Errors
+/// Returns [`ErrorKind::Configuration`] when it is not the address of a PostgreSQL database.
+pub(crate) fn server(address: &Secret) -> Result<PostgresServer, Error> {
+    PostgresServer::parse(address.expose_secret(), Some(SCHEMA)).map_err(to_open_error)
+}
+
+/// Creates a pool of at most `most` connections to a server. With `lazy_commits`, a commit does not wait for
+/// the server's disk.
+pub(crate) fn server_pool(server: &PostgresServer, most: u32, lazy_commits: bool) -> PgPool {
+    if lazy_commits {
+        server.pool(most, &[IDLE_TIMEOUT, ("synchronous_commit", "off")])
+    } else {
+        server.pool(most, &[IDLE_TIMEOUT])
+    }
 }
 
 /// Opens connections to a database that has been migrated, in addition to the connections that write runs.
 ///
 /// # Errors
 /// When it cannot be opened.
-pub(crate) async fn open(database: &ExecutorDatabase) -> Result<DatabasePool, Error> {
+pub(crate) async fn open(database: &ExecutorDatabase) -> Result<Pool, Error> {
     match database {
         ExecutorDatabase::File(path) => {
             let options = options(path, SqliteSynchronous::Full);
             let pool = SqlitePoolOptions::new().max_connections(CONNECTIONS);
             let pool = pool.connect_with(options).await;
-            pool.map(DatabasePool::Sqlite).map_err(to_store_error("the database"))
+            pool.map(Pool::Sqlite).map_err(to_store_error("the database"))
         }
         ExecutorDatabase::Postgres(address) => {
-            Ok(DatabasePool::Postgres(PostgresServer::parse(address)?.pool(CONNECTIONS, false)))
+            Ok(Pool::Postgres(server_pool(&server(address)?, CONNECTIONS, false)))
         }
     }
 }
@@ -76,15 +69,21 @@ pub(crate) fn newer_schema_error() -> Error {
     Error::new(ErrorKind::DatabaseNewer, message)
 }
 
-/// The PostgreSQL error classes for connections, transactions that conflict with another, resources, an
-/// operator who stops or starts the server, a timeout that ends a statement, and the disk.
-const TRANSIENT_CLASSES: [&str; 5] = ["08", "40", "53", "57", "58"];
-/// The same codes in other classes: a server that is read-only, as after a failover, the timeouts of idle
-/// transactions and sessions, and a lock that was not obtained in time.
-const TRANSIENT_STATES: [&str; 4] = ["25006", "25P03", "25P04", "55P03"];
-/// The SQLite results for a locked file, for memory, and for a disk that fails, is full, or is read-only:
-/// BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN and PROTOCOL.
-const TRANSIENT_RESULTS: [i32; 8] = [5, 6, 7, 8, 10, 13, 14, 15];
+/// Converts a failure at the start of an executor.
+pub(crate) fn to_open_error(error: database::Error) -> Error {
+    match error.kind() {
+        database::ErrorKind::Unavailable => {
+            let message = format!("the run database does not respond: {error}");
+            Error::new(ErrorKind::StoreAway, message)
+        }
+        database::ErrorKind::Unusable => {
+            let message = format!("the run database cannot be opened: {error}");
+            Error::new(ErrorKind::Configuration, message)
+        }
+        database::ErrorKind::Newer => newer_schema_error(),
+        database::ErrorKind::Lost => Error::new(ErrorKind::DatabaseMissing, error.to_string()),
+    }
+}
 
 /// Converts a failure into the error for callers. The message of the database goes to the log; it does not
 /// contain values.
@@ -104,26 +103,10 @@ pub(crate) fn to_store_error<E: std::error::Error + 'static>(
     }
 }
 
-/// Returns true when the database may become available again without a change.
-fn is_unavailable(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,
-        sqlx::Error::Database(error) => {
-            let Some(code) = error.code() else { return false };
-            if error.try_downcast_ref::<PgDatabaseError>().is_some() {
-                TRANSIENT_CLASSES.iter().any(|class| code.starts_with(class))
-                    || TRANSIENT_STATES.contains(&&*code)
-            } else {
-                // The lower byte of a code is what all of its kind share.
-                code.parse().is_ok_and(|code: i32| TRANSIENT_RESULTS.contains(&(code & 0xff)))
-            }
-        }
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use sqlx::postgres::PgConnection;
     use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
     use test_support::require_postgres_server;

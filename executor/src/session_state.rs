@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use a2s_api::Principal;
 use a2s_api::{StateEntry, StateScope};
+use database::Pool;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::clock::Clock;
 use crate::config::Limits;
-use crate::database::{DatabasePool, on, to_store_error};
+use crate::database::to_store_error;
 use crate::error::{Error, ErrorKind};
 use a2s::to_single_line;
 
@@ -116,14 +117,14 @@ pub(crate) struct RecalledInputs {
 /// The store of remembered values, in the executor's database.
 #[derive(Debug)]
 pub(crate) struct StateTable {
-    pool: DatabasePool,
+    pool: Pool,
     clock: Arc<dyn Clock>,
     quotas: StateQuotas,
 }
 
 impl StateTable {
     /// Creates the store in a migrated database.
-    pub(crate) fn new(pool: DatabasePool, clock: Arc<dyn Clock>, quotas: StateQuotas) -> Self {
+    pub(crate) fn new(pool: Pool, clock: Arc<dyn Clock>, quotas: StateQuotas) -> Self {
         Self { pool, clock, quotas }
     }
 
@@ -138,26 +139,23 @@ impl StateTable {
         holder: &StateOwner,
         names: Option<&[String]>,
     ) -> Result<Vec<StateEntry>, Error> {
-        let sql = match &self.pool {
-            DatabasePool::Sqlite(_) => {
-                "SELECT name, value, updated_at FROM state
-                 WHERE tenant = $1 AND session = $2
-                   AND ($3 IS NULL OR name IN (SELECT value FROM json_each($3)))
-                 ORDER BY name"
-            }
-            DatabasePool::Postgres(_) => {
-                "SELECT name, value, updated_at FROM state
-                 WHERE tenant = $1 AND session = $2
-                   AND ($3 IS NULL OR name IN (SELECT jsonb_array_elements_text($3::jsonb)))
-                 ORDER BY name"
-            }
-        };
-        let names = names.map(|names| serde_json::json!(names).to_string());
         let (tenant, session) = holder.to_columns();
-        let rows: Result<Vec<(String, String, i64)>, _> = on!(&self.pool, |pool| {
-            sqlx::query_as(sql).bind(tenant).bind(session).bind(names).fetch_all(pool).await
-        });
-        let rows = rows.map_err(to_store_error(WHAT))?;
+        let query = match names {
+            None => self.pool.query(
+                "SELECT name, value, updated_at FROM state
+                 WHERE tenant = $1 AND session = $2 ORDER BY name",
+            ),
+            Some(_) => self.pool.query(
+                "SELECT name, value, updated_at FROM state
+                 WHERE tenant = $1 AND session = $2 AND name {among $3} ORDER BY name",
+            ),
+        };
+        let mut query = query.bind(tenant).bind(session);
+        if let Some(names) = names {
+            query = query.bind_list(names.iter().map(String::as_str));
+        }
+        let rows: Vec<(String, String, i64)> =
+            query.fetch_all().await.map_err(to_store_error(WHAT))?;
         let entry = |(name, value, updated_at): (String, String, i64)| {
             Ok(StateEntry {
                 name,
@@ -173,9 +171,8 @@ impl StateTable {
     pub(crate) async fn forget_sessions(&self, before: Timestamp) -> Result<(), Error> {
         const SQL: &str = "DELETE FROM state WHERE session <> '' AND updated_at < $1";
         let before = before.as_millisecond();
-        let gone =
-            on!(&self.pool, |pool| sqlx::query(SQL).bind(before).execute(pool).await.map(drop));
-        gone.map_err(to_store_error(WHAT))
+        let gone = self.pool.query(SQL).bind(before).execute().await;
+        gone.map(drop).map_err(to_store_error(WHAT))
     }
 
     /// Checks that a value can be remembered by this name.
@@ -215,13 +212,20 @@ impl StateTable {
         let milliseconds = updated_at.as_millisecond();
         let (tenant, session) = holder.to_columns();
         let StateQuotas { principal, total } = self.quotas;
-        let written = on!(&self.pool, |pool| {
-            let query = sqlx::query(SET).bind(tenant).bind(session).bind(name).bind(text);
-            let query = query.bind(milliseconds).bind(MAX_ENTRIES);
-            let query = query.bind(i64::from(principal)).bind(i64::from(total));
-            query.execute(pool).await.map(|done| done.rows_affected())
-        });
-        let written = written.map_err(to_store_error(WHAT))?;
+        let written = self
+            .pool
+            .query(SET)
+            .bind(tenant)
+            .bind(session)
+            .bind(name)
+            .bind(text)
+            .bind(milliseconds)
+            .bind(MAX_ENTRIES)
+            .bind(i64::from(principal))
+            .bind(i64::from(total))
+            .execute()
+            .await
+            .map_err(to_store_error(WHAT))?;
         if written == 0 {
             let message = format!(
                 "no more values can be remembered: the limits are {MAX_ENTRIES} values for one scope, {principal} for \
@@ -240,10 +244,7 @@ impl StateTable {
     pub(crate) async fn remove(&self, holder: &StateOwner, name: &str) -> Result<(), Error> {
         const SQL: &str = "DELETE FROM state WHERE tenant = $1 AND session = $2 AND name = $3";
         let (tenant, session) = holder.to_columns();
-        let removed = on!(&self.pool, |pool| {
-            let query = sqlx::query(SQL).bind(tenant).bind(session).bind(name);
-            query.execute(pool).await.map(|done| done.rows_affected())
-        });
+        let removed = self.pool.query(SQL).bind(tenant).bind(session).bind(name).execute().await;
         if removed.map_err(to_store_error(WHAT))? == 0 {
             let message = format!("unknown remembered value `{}`", to_single_line(name, MAX_NAME));
             return Err(Error::new(ErrorKind::StateNotFound, message));

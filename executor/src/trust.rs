@@ -10,11 +10,12 @@ use std::sync::Arc;
 use a2s::{CapabilityName, Digest};
 use a2s_api::Principal;
 use a2s_api::{CapabilityRef, TrustList, TrustedVersion};
+use database::Pool;
 use jiff::Timestamp;
 use semver::Version;
 
 use crate::clock::Clock;
-use crate::database::{DatabasePool, on, to_store_error};
+use crate::database::to_store_error;
 use crate::error::{Error, ErrorKind};
 
 /// The name of the table in errors.
@@ -26,13 +27,13 @@ type Columns = (String, String, String, i64, Option<String>);
 /// The table of remembered checksums, in the executor's database.
 #[derive(Debug)]
 pub(crate) struct TrustedVersions {
-    pool: DatabasePool,
+    pool: Pool,
     clock: Arc<dyn Clock>,
 }
 
 impl TrustedVersions {
     /// Creates the table in a migrated database.
-    pub(crate) fn new(pool: DatabasePool, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(pool: Pool, clock: Arc<dyn Clock>) -> Self {
         Self { pool, clock }
     }
 
@@ -41,23 +42,13 @@ impl TrustedVersions {
     /// # Errors
     /// Returns [`ErrorKind::ChecksumChanged`] when a version has another checksum than the remembered one.
     pub(crate) async fn check(&self, pins: &[CapabilityRef]) -> Result<Vec<CapabilityRef>, Error> {
-        let sql = match &self.pool {
-            DatabasePool::Sqlite(_) => {
-                "SELECT t.name, t.version, t.checksum, t.remembered_at, t.accepted_by
-                 FROM json_each($1) AS pin JOIN trusted_version AS t
-                   ON t.name = json_extract(pin.value, '$[0]')
-                  AND t.version = json_extract(pin.value, '$[1]')"
-            }
-            DatabasePool::Postgres(_) => {
-                "SELECT t.name, t.version, t.checksum, t.remembered_at, t.accepted_by
-                 FROM jsonb_array_elements($1::jsonb) AS pin JOIN trusted_version AS t
-                   ON t.name = pin->>0 AND t.version = pin->>1"
-            }
-        };
+        const SQL: &str = "SELECT t.name, t.version, t.checksum, t.remembered_at, t.accepted_by
+             FROM ({elements $1}) AS pin JOIN trusted_version AS t
+               ON t.name = pin.element ->> 0 AND t.version = pin.element ->> 1";
         let listed = to_json(pins);
-        let rows: Result<Vec<Columns>, _> =
-            on!(&self.pool, |pool| sqlx::query_as(sql).bind(listed).fetch_all(pool).await);
-        let known = rows.map_err(to_store_error(WHAT))?.into_iter().map(read_row);
+        let rows: Vec<Columns> =
+            self.pool.query(SQL).bind(listed).fetch_all().await.map_err(to_store_error(WHAT))?;
+        let known = rows.into_iter().map(read_row);
         let known: Vec<TrustedVersion> = known.collect::<Result<_, _>>()?;
         let known: BTreeMap<_, _> =
             known.iter().map(|known| ((&known.name, &known.version), known)).collect();
@@ -81,26 +72,13 @@ impl TrustedVersions {
         if pins.is_empty() {
             return Ok(());
         }
-        let sql = match &self.pool {
-            DatabasePool::Sqlite(_) => {
-                "INSERT INTO trusted_version (name, version, checksum, remembered_at)
-                 SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'),
-                        json_extract(value, '$[2]'), $2
-                 FROM json_each($1) WHERE TRUE
-                 ON CONFLICT (name, version) DO NOTHING"
-            }
-            DatabasePool::Postgres(_) => {
-                "INSERT INTO trusted_version (name, version, checksum, remembered_at)
-                 SELECT pin->>0, pin->>1, pin->>2, $2
-                 FROM jsonb_array_elements($1::jsonb) AS pin
-                 ORDER BY 1, 2
-                 ON CONFLICT (name, version) DO NOTHING"
-            }
-        };
+        const SQL: &str = "INSERT INTO trusted_version (name, version, checksum, remembered_at)
+             SELECT element ->> 0, element ->> 1, element ->> 2, $2
+             FROM ({elements $1}) AS pin WHERE TRUE
+             ORDER BY 1, 2
+             ON CONFLICT (name, version) DO NOTHING";
         let (listed, now) = (to_json(pins), self.clock.now().as_millisecond());
-        let written = on!(&self.pool, |pool| {
-            sqlx::query(sql).bind(listed).bind(now).execute(pool).await.map(|_| ())
-        });
+        let written = self.pool.query(SQL).bind(listed).bind(now).execute().await;
         written.map_err(to_store_error(WHAT))?;
         // Of two executors that remember a version at the same time, one was first.
         self.check(pins).await.map(drop)
@@ -120,10 +98,15 @@ impl TrustedVersions {
             None => ("", String::new()),
         };
         let most = i64::try_from(limit + 1).unwrap_or(i64::MAX);
-        let rows: Result<Vec<Columns>, _> = on!(&self.pool, |pool| {
-            sqlx::query_as(SQL).bind(name).bind(version).bind(most).fetch_all(pool).await
-        });
-        let rows = rows.map_err(to_store_error(WHAT))?;
+        let rows: Vec<Columns> = self
+            .pool
+            .query(SQL)
+            .bind(name)
+            .bind(version)
+            .bind(most)
+            .fetch_all()
+            .await
+            .map_err(to_store_error(WHAT))?;
         let more = rows.len() > limit;
         let versions = rows.into_iter().take(limit).map(read_row);
         let versions: Vec<TrustedVersion> = versions.collect::<Result<_, _>>()?;
@@ -146,11 +129,16 @@ impl TrustedVersions {
         let CapabilityRef { name, version, checksum } = pin;
         let milliseconds = self.clock.now().as_millisecond();
         let accepted_by = principal.to_string();
-        let written = on!(&self.pool, |pool| {
-            let query = sqlx::query(SQL).bind(name.as_str()).bind(version.to_string());
-            let query = query.bind(checksum.to_string()).bind(milliseconds);
-            query.bind(&accepted_by).execute(pool).await.map(|_| ())
-        });
+        let written = self
+            .pool
+            .query(SQL)
+            .bind(name.as_str())
+            .bind(version.to_string())
+            .bind(checksum.to_string())
+            .bind(milliseconds)
+            .bind(&accepted_by)
+            .execute()
+            .await;
         written.map_err(to_store_error(WHAT))?;
         tracing::info!(%name, %version, %checksum, %principal, "checksum accepted");
         let remembered_at =
@@ -170,10 +158,8 @@ impl TrustedVersions {
         principal: &Principal,
     ) -> Result<(), Error> {
         const SQL: &str = "DELETE FROM trusted_version WHERE name = $1 AND version = $2";
-        let removed = on!(&self.pool, |pool| {
-            let query = sqlx::query(SQL).bind(name.as_str()).bind(version.to_string());
-            query.execute(pool).await.map(|done| done.rows_affected())
-        });
+        let removed =
+            self.pool.query(SQL).bind(name.as_str()).bind(version.to_string()).execute().await;
         if removed.map_err(to_store_error(WHAT))? == 0 {
             let message = format!("the executor remembers no checksum of `{name}` {version}");
             let error = Error::new(ErrorKind::StateNotFound, message);

@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 use a2s::{Digest, Domain, Secret, is_scheme_name};
 use a2s_api::{Credential, CredentialUsers, StoredCredential};
+use database::Pool;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::clock::{Clock, RandomSource};
 use crate::config::Config;
-use crate::database::DatabasePool;
 use crate::error::{Error, ErrorKind};
 use key::KeyLoader;
 pub(crate) use seal::Ciphertext;
@@ -61,7 +61,7 @@ impl Vault {
     /// [store error](ErrorKind::Store) when the database fails.
     pub(crate) async fn open(
         config: &Config,
-        pool: DatabasePool,
+        pool: Pool,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn RandomSource>,
     ) -> Result<Self, Error> {

@@ -230,7 +230,7 @@ impl App {
     ) -> Result<Self, Error> {
         let metrics = Metrics::register(metrics);
         let store = store::open(&config.database).await.map_err(|error| match error.kind() {
-            store::ErrorKind::Lost => Error::DatabaseMissing(error.detail()),
+            store::ErrorKind::Lost => Error::DatabaseMissing(error.to_string()),
             _ => error.into(),
         })?;
         let store::ChangeOutbox { identity, latest, .. } =

@@ -1,18 +1,14 @@
 //! The store of documents, versions and outcomes.
 //!
-//! One small trait makes SQLite and a server database the same to the rest of the crate. The store knows
-//! only the bytes of documents: [`crate::documents`] alone decides if stored bytes still are the published
-//! ones.
+//! The store knows only the bytes of documents: [`crate::documents`] alone decides if stored bytes still
+//! are the published ones.
 
 pub(crate) mod dependency_rows;
 pub(crate) mod embeddings;
 pub(crate) mod indexes;
 pub(crate) mod lifecycle;
-#[expect(clippy::duplicate_mod, reason = "SQL for both engines is written once: `store/sql`")]
-mod postgres;
 mod row_mapping;
-#[expect(clippy::duplicate_mod, reason = "SQL for both engines is written once: `store/sql`")]
-mod sqlite;
+mod sql;
 pub(crate) mod tokens;
 
 use std::collections::BTreeMap;
@@ -26,10 +22,13 @@ use jiff::Timestamp;
 use semver::Version;
 use uuid::Uuid;
 
+pub use database::{Error, ErrorKind};
+
 use self::dependency_rows::{RelationRows, RelationStore};
 use self::embeddings::EmbeddingStore;
 use self::indexes::IndexStore;
 use self::lifecycle::{AuditActor, LifecycleStore};
+use self::sql::SqlStore;
 use self::tokens::TokenStore;
 use crate::latency_histogram::LatencyHistogram;
 use crate::outcome_weighting::{RunEnd, RunWeight};
@@ -296,10 +295,7 @@ pub(crate) trait RegistryStore:
 
     /// The capabilities with runs that other registries may have reported after the number `after`, and the
     /// last number. A report may become visible after one with a larger number.
-    async fn list_reported(&self, after: i64) -> Result<(i64, Vec<CapabilityId>), Error> {
-        // Only its registry reports to an unshared store.
-        Ok((after, Vec::new()))
-    }
+    async fn list_reported(&self, after: i64) -> Result<(i64, Vec<CapabilityId>), Error>;
 
     /// At most `limit` changes after `after`.
     async fn read_outbox(&self, after: ChangeSeq, limit: u32) -> Result<ChangeOutbox, Error>;
@@ -323,7 +319,7 @@ pub(crate) async fn open(database: &DatabaseAddress) -> Result<Arc<dyn RegistryS
     let address = database.0.as_str();
     let path = match address.split_once(':') {
         Some(("postgres" | "postgresql", _)) => {
-            return Ok(Arc::new(postgres::PostgresStore::open(address).await?));
+            return Ok(Arc::new(SqlStore::open_server(address).await?));
         }
         Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
         // A letter alone is a drive, not a scheme.
@@ -332,61 +328,5 @@ pub(crate) async fn open(database: &DatabaseAddress) -> Result<Arc<dyn RegistryS
         }
         _ => address,
     };
-    Ok(Arc::new(sqlite::SqliteStore::open(path.as_ref()).await?))
-}
-
-/// An error of the store. The engine's message is for the log, not for callers.
-#[derive(Debug, thiserror::Error)]
-#[error("{source}")]
-pub struct Error {
-    kind: ErrorKind,
-    source: Box<dyn std::error::Error + Send + Sync>,
-}
-
-/// The kind of a store error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// The database did not respond correctly; it may later.
-    Unavailable,
-    /// The database cannot be opened.
-    Unusable,
-    /// A newer version of the program created the database.
-    Newer,
-    /// It lacks data that was there before.
-    Lost,
-}
-
-impl Error {
-    pub(crate) fn unavailable(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self { kind: ErrorKind::Unavailable, source: source.into() }
-    }
-
-    pub(crate) fn unusable(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self { kind: ErrorKind::Unusable, source: source.into() }
-    }
-
-    pub(crate) fn newer(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self { kind: ErrorKind::Newer, source: source.into() }
-    }
-
-    pub(crate) fn lost(why: String) -> Self {
-        Self { kind: ErrorKind::Lost, source: why.into() }
-    }
-
-    /// The kind of the error.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        self.kind
-    }
-
-    /// The message of the database or its driver.
-    pub(crate) fn detail(&self) -> String {
-        self.source.to_string()
-    }
-}
-
-impl From<sqlx::Error> for Error {
-    fn from(error: sqlx::Error) -> Self {
-        Self::unavailable(error)
-    }
+    Ok(Arc::new(SqlStore::open_file(path.as_ref()).await?))
 }

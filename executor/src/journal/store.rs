@@ -10,27 +10,17 @@
 //! given to an executor, its epoch grows, and nothing is written for an older epoch: the database itself
 //! ensures this, in the statement that writes.
 
-/// The columns that are set when a run is given to an executor, followed by the number to add to its
-/// takeovers. If a step has finished since the last time, the earlier takeovers were not caused by the run.
-macro_rules! give {
-    () => {
-        "epoch = epoch + 1,
-         taken_at = (SELECT max(seq) FROM event WHERE event.run = run.id),
-         takeovers = CASE WHEN EXISTS (SELECT 1 FROM event WHERE event.run = run.id
-                                       AND seq > taken_at AND type = 'step_finished')
-                          THEN 0 ELSE takeovers END + "
-    };
-}
-
+mod append;
 mod batch_writer;
+mod connection;
 mod memory;
 mod notifications;
+mod open;
 mod persisted_item;
 mod plans;
-mod postgres;
 mod queries;
 mod run_queue;
-mod sqlite;
+mod tasks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,24 +28,26 @@ use std::time::Duration;
 use a2s::{CapabilityName, Digest};
 use a2s_api::Principal;
 use a2s_api::{EventKind, RunEvent, RunStatus};
-use database::DatabaseLock;
+use database::{DatabaseLock, Pool};
 use futures::future::{Either, ready};
 use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
-use batch_writer::{TaskOutcome, WriterBackend, WriterQueue, WriterTask, start_writer};
+use batch_writer::{TaskOutcome, WriterQueue, WriterTask, start_writer};
 use memory::InMemoryStore;
 pub(crate) use notifications::Notification;
+use open::OpenedStore;
 use persisted_item::JournalItem;
 pub(crate) use plans::NewPlan;
 pub(crate) use plans::StoredPlan;
 pub(crate) use run_queue::{TenantCaps, TenantLoad, TenantQuota};
+use tasks::perform_alone;
 
 use super::lease::taken;
 use super::recorded_exchange::RecordedExchange;
 use crate::config::{Durability, ExecutorDatabase};
-use crate::database::{DatabasePool, to_store_error};
+use crate::database::to_store_error;
 use crate::error::{Error, ErrorKind};
 use crate::vault::Ciphertext;
 
@@ -76,7 +68,7 @@ pub(crate) struct RunStore {
 /// The storage of runs.
 #[derive(Debug, Clone)]
 enum StoreBackend {
-    Sql { reads: DatabasePool, jobs: WriterQueue },
+    Sql { reads: Pool, jobs: WriterQueue },
     Memory(Arc<InMemoryStore>),
 }
 
@@ -233,11 +225,8 @@ impl RunStore {
         database: &ExecutorDatabase,
         durability: Durability,
     ) -> Result<Self, Error> {
-        let opened = match database {
-            ExecutorDatabase::File(path) => sqlite::open(path, durability).await?,
-            ExecutorDatabase::Postgres(address) => postgres::open(address, durability).await?,
-        };
-        let OpenedStore { reads, writer, identity, lock } = opened;
+        let OpenedStore { reads, writer, identity, lock } =
+            open::open(database, durability).await?;
         let home = match durability {
             Durability::Full | Durability::Normal => {
                 StoreBackend::Sql { reads, jobs: start_writer(writer) }
@@ -404,7 +393,7 @@ impl RunStore {
     #[cfg(test)]
     pub(crate) async fn expire(&self, owner: Uuid) {
         const SQL: &str = "UPDATE run SET lease_until = 0 WHERE owner = $1";
-        let StoreBackend::Sql { reads: DatabasePool::Postgres(pool), .. } = &self.backend else {
+        let StoreBackend::Sql { reads: Pool::Postgres(pool), .. } = &self.backend else {
             return;
         };
         // After renewals that are under way.
@@ -422,10 +411,10 @@ impl RunStore {
     }
 
     async fn run_task(&self, task: WriterTask) -> Result<TaskOutcome, Error> {
-        if let StoreBackend::Sql { reads: DatabasePool::Postgres(pool), .. } = &self.backend
+        if let StoreBackend::Sql { reads: pool @ Pool::Postgres(_), .. } = &self.backend
             && !task.is_in_order()
         {
-            return postgres::perform(pool, &task).await.map_err(to_store_error(WHAT));
+            return perform_alone(pool, &task).await.map_err(to_store_error(WHAT));
         }
         self.submit_task(task).await
     }
@@ -460,14 +449,6 @@ impl RunStore {
             StoreBackend::Sql { jobs, .. } => drop(jobs.send(task, None)),
         }
     }
-}
-
-/// The parts of an opened database.
-struct OpenedStore {
-    reads: DatabasePool,
-    writer: WriterBackend,
-    identity: String,
-    lock: Option<DatabaseLock>,
 }
 
 fn parse_owner_of_key(id: &str, digest: &str) -> Result<(Uuid, Digest), Error> {

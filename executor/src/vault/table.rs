@@ -1,11 +1,12 @@
-//! The rows. Both engines understand the SQL.
+//! The rows.
 
 use a2s::Domain;
 use a2s_api::{CredentialKind, CredentialUsers, StoredCredential};
+use database::Pool;
 use jiff::Timestamp;
 
 use super::seal::Ciphertext;
-use crate::database::{DatabasePool, on, to_store_error};
+use crate::database::to_store_error;
 use crate::error::{Error, ErrorKind};
 
 /// The name of the stored data in errors.
@@ -14,7 +15,7 @@ const WHAT: &str = "the stored credentials";
 /// The table of credentials. Changes are rare, so they do not use the writer of the runs.
 #[derive(Debug)]
 pub(super) struct CredentialTable {
-    pool: DatabasePool,
+    pool: Pool,
 }
 
 /// Kind, time, key, nonce, sealed bytes, and users.
@@ -32,7 +33,7 @@ pub(super) struct CredentialRow {
 }
 
 impl CredentialTable {
-    pub(super) fn new(pool: DatabasePool) -> Self {
+    pub(super) fn new(pool: Pool) -> Self {
         Self { pool }
     }
 
@@ -47,15 +48,14 @@ impl CredentialTable {
                 Box::pin(async move { sqlx::raw_sql(SCHEMA).execute(connection).await.map(|_| ()) })
             },
         );
-        Self { pool: DatabasePool::Sqlite(pool.connect_lazy("sqlite::memory:").unwrap()) }
+        Self { pool: Pool::Sqlite(pool.connect_lazy("sqlite::memory:").unwrap()) }
     }
 
     pub(super) async fn list(&self) -> Result<Vec<StoredCredential>, Error> {
         const SQL: &str =
             "SELECT host, scheme, kind, set_at, users FROM credential ORDER BY host, scheme";
-        let rows: Result<Vec<ListedColumns>, _> =
-            on!(&self.pool, |pool| sqlx::query_as(SQL).fetch_all(pool).await);
-        let rows = rows.map_err(to_store_error(WHAT))?;
+        let rows: Vec<ListedColumns> =
+            self.pool.query(SQL).fetch_all().await.map_err(to_store_error(WHAT))?;
         let read = |row: ListedColumns| {
             let (host, scheme, kind, set_at, users) = row;
             Some(StoredCredential {
@@ -75,25 +75,26 @@ impl CredentialTable {
         &self,
         own: impl FnOnce() -> Result<String, Error>,
     ) -> Result<Option<String>, Error> {
-        let DatabasePool::Postgres(pool) = &self.pool else { return Ok(None) };
-        sqlx::query("UPDATE executor SET key_id = $1 WHERE key_id IS NULL")
+        let Pool::Postgres(_) = self.pool else { return Ok(None) };
+        self.pool
+            .query("UPDATE executor SET key_id = $1 WHERE key_id IS NULL")
             .bind(own()?)
-            .execute(pool)
+            .execute()
             .await
             .map_err(to_store_error(WHAT))?;
-        let agreed = sqlx::query_scalar("SELECT key_id FROM executor").fetch_one(pool).await;
+        let agreed = self.pool.query("SELECT key_id FROM executor").fetch_value().await;
         agreed.map(Some).map_err(to_store_error(WHAT))
     }
 
     pub(super) async fn count(&self) -> Result<i64, Error> {
         const SQL: &str = "SELECT COUNT(*) FROM credential";
-        let count = on!(&self.pool, |pool| sqlx::query_scalar(SQL).fetch_one(pool).await);
+        let count = self.pool.query(SQL).fetch_value().await;
         count.map_err(to_store_error(WHAT))
     }
 
     pub(super) async fn key_ids(&self) -> Result<Vec<String>, Error> {
         const SQL: &str = "SELECT DISTINCT key_id FROM credential ORDER BY key_id";
-        let ids = on!(&self.pool, |pool| sqlx::query_scalar(SQL).fetch_all(pool).await);
+        let ids = self.pool.query(SQL).fetch_values().await;
         ids.map_err(to_store_error(WHAT))
     }
 
@@ -104,10 +105,14 @@ impl CredentialTable {
     ) -> Result<Option<CredentialRow>, Error> {
         const SQL: &str = "SELECT kind, set_at, key_id, nonce, sealed, users FROM credential
              WHERE host = $1 AND scheme = $2";
-        let row: Result<Option<Columns>, _> = on!(&self.pool, |pool| {
-            sqlx::query_as(SQL).bind(host.as_str()).bind(scheme).fetch_optional(pool).await
-        });
-        let row = row.map_err(to_store_error(WHAT))?;
+        let row: Option<Columns> = self
+            .pool
+            .query(SQL)
+            .bind(host.as_str())
+            .bind(scheme)
+            .fetch_optional()
+            .await
+            .map_err(to_store_error(WHAT))?;
         let Some((kind, set_at, key_id, nonce, sealed, users)) = row else { return Ok(None) };
         let kind = read_kind(&kind).ok_or_else(malformed)?;
         let set_at = Timestamp::from_millisecond(set_at).map_err(|_| malformed())?;
@@ -130,12 +135,19 @@ impl CredentialTable {
                  kind = excluded.kind, set_at = excluded.set_at, key_id = excluded.key_id,
                  nonce = excluded.nonce, sealed = excluded.sealed";
         let CredentialRow { kind, set_at, sealed, users: _ } = row;
-        let written = on!(&self.pool, |pool| {
-            let query = sqlx::query(SQL).bind(host.as_str()).bind(scheme).bind(kind.as_str());
-            let query = query.bind(set_at.as_millisecond()).bind(&sealed.key_id);
-            query.bind(&sealed.nonce).bind(&sealed.bytes).execute(pool).await.map(|_| ())
-        });
-        written.map_err(to_store_error(WHAT))
+        let written = self
+            .pool
+            .query(SQL)
+            .bind(host.as_str())
+            .bind(scheme)
+            .bind(kind.as_str())
+            .bind(set_at.as_millisecond())
+            .bind(&sealed.key_id)
+            .bind(&sealed.nonce)
+            .bind(&sealed.bytes)
+            .execute()
+            .await;
+        written.map(drop).map_err(to_store_error(WHAT))
     }
 
     /// Writes a row over the one that was set at the same time, if that is still there.
@@ -148,12 +160,18 @@ impl CredentialTable {
         const SQL: &str = "UPDATE credential SET key_id = $4, nonce = $5, sealed = $6
              WHERE host = $1 AND scheme = $2 AND set_at = $3";
         let CredentialRow { set_at, sealed, .. } = row;
-        let written = on!(&self.pool, |pool| {
-            let query = sqlx::query(SQL).bind(host.as_str()).bind(scheme);
-            let query = query.bind(set_at.as_millisecond()).bind(&sealed.key_id);
-            query.bind(&sealed.nonce).bind(&sealed.bytes).execute(pool).await.map(|_| ())
-        });
-        written.map_err(to_store_error(WHAT))
+        let written = self
+            .pool
+            .query(SQL)
+            .bind(host.as_str())
+            .bind(scheme)
+            .bind(set_at.as_millisecond())
+            .bind(&sealed.key_id)
+            .bind(&sealed.nonce)
+            .bind(&sealed.bytes)
+            .execute()
+            .await;
+        written.map(drop).map_err(to_store_error(WHAT))
     }
 
     /// Replaces the users of a credential. False when there is no such credential.
@@ -166,20 +184,15 @@ impl CredentialTable {
         const SQL: &str = "UPDATE credential SET users = $3 WHERE host = $1 AND scheme = $2";
         let users = serde_json::to_string(users)
             .map_err(|_| Error::new(ErrorKind::Internal, "users of a credential are not JSON"))?;
-        let written = on!(&self.pool, |pool| {
-            let query = sqlx::query(SQL).bind(host.as_str()).bind(scheme).bind(&users);
-            query.execute(pool).await.map(|done| done.rows_affected())
-        });
+        let written =
+            self.pool.query(SQL).bind(host.as_str()).bind(scheme).bind(&users).execute().await;
         Ok(written.map_err(to_store_error(WHAT))? > 0)
     }
 
     /// True when there was one.
     pub(super) async fn remove(&self, host: &Domain, scheme: &str) -> Result<bool, Error> {
         const SQL: &str = "DELETE FROM credential WHERE host = $1 AND scheme = $2";
-        let removed = on!(&self.pool, |pool| {
-            let query = sqlx::query(SQL).bind(host.as_str()).bind(scheme);
-            query.execute(pool).await.map(|done| done.rows_affected())
-        });
+        let removed = self.pool.query(SQL).bind(host.as_str()).bind(scheme).execute().await;
         Ok(removed.map_err(to_store_error(WHAT))? > 0)
     }
 }

@@ -8,10 +8,12 @@ use sqlx::PgPool;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
+use super::append::WriterTarget;
+use super::connection::WriterConnection;
 use super::persisted_item::{JournalItem, notify_followers};
+use super::tasks::commit;
 use super::{
-    ClaimedRun, CreateResult, LeaseEpoch, LeaseTerms, NewPlan, NewRun, RenewedRun, TenantCaps,
-    WHAT, postgres, sqlite,
+    ClaimedRun, CreateResult, LeaseEpoch, LeaseTerms, NewPlan, NewRun, RenewedRun, TenantCaps, WHAT,
 };
 use crate::database::to_store_error;
 use crate::error::Error;
@@ -55,7 +57,7 @@ impl WriterQueue {
 #[derive(Debug)]
 pub(super) enum WriterBackend {
     /// The only connection that writes.
-    Sqlite(Box<sqlite::WriterConnection>),
+    Sqlite(Box<WriterConnection>),
     Postgres(PgPool),
 }
 
@@ -98,6 +100,14 @@ pub(super) enum WriterTask {
 }
 
 impl WriterTask {
+    /// Returns the item when the task writes only an event or exchange: many of them are written together.
+    pub(super) fn plain_item(&self) -> Option<&JournalItem> {
+        match self {
+            Self::Append(item) if item.is_plain() => Some(item),
+            _ => None,
+        }
+    }
+
     /// Returns true when it must be done in the order in which it was sent, even where other tasks need not
     /// be: items of runs, and leases, which are in the same rows.
     pub(super) fn is_in_order(&self) -> bool {
@@ -141,7 +151,7 @@ async fn run_writer(
         }
         let committed = match &mut writer {
             WriterBackend::Sqlite(connection) => connection.commit(&batch).await,
-            WriterBackend::Postgres(pool) => postgres::commit(pool, &batch).await,
+            WriterBackend::Postgres(pool) => commit(WriterTarget::Postgres(pool), &batch).await,
         };
         match committed {
             Ok(outcomes) => {

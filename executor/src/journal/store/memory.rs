@@ -44,14 +44,20 @@ struct MemoryTables {
     last_turn: usize,
 }
 
+/// The data of a run that never changes.
 #[derive(Debug)]
-struct MemoryRow {
-    status: RunStatus,
+struct RunOrigin {
     name: CapabilityName,
     tenant: Principal,
     choices: String,
     key: Option<String>,
     request_digest: Digest,
+}
+
+#[derive(Debug)]
+struct MemoryRow {
+    origin: RunOrigin,
+    status: RunStatus,
     cancel_requested: bool,
     /// The executor that drives it, and the time until which no other may.
     driver: Option<(Uuid, Instant)>,
@@ -196,11 +202,11 @@ impl InMemoryStore {
         };
         let shown = newest_first.map(|(_, row)| row).filter(|row| {
             filter.status.is_none_or(|status| row.status == status)
-                && filter.name.as_ref().is_none_or(|name| row.name == *name)
-                && filter.tenant.as_ref().is_none_or(|tenant| row.tenant == *tenant)
+                && filter.name.as_ref().is_none_or(|name| row.origin.name == *name)
+                && filter.tenant.as_ref().is_none_or(|tenant| row.origin.tenant == *tenant)
         });
         let life = |row: &MemoryRow| RunSummaryEvents {
-            tenant: row.tenant.clone(),
+            tenant: row.origin.tenant.clone(),
             events: row.events().filter(|event| is_turn(event)).cloned().collect(),
         };
         shown.take(limit).map(life).collect()
@@ -211,8 +217,8 @@ impl InMemoryStore {
         let row = kept.runs.get(&run)?;
         Some(RunRow {
             status: row.status,
-            tenant: row.tenant.clone(),
-            choices: row.choices.clone(),
+            tenant: row.origin.tenant.clone(),
+            choices: row.origin.choices.clone(),
             cancel_requested: row.cancel_requested,
             epoch: row.epoch,
         })
@@ -323,12 +329,14 @@ impl MemoryTables {
         self.documents.extend(run.documents);
         self.under_way.insert(id);
         let row = MemoryRow {
+            origin: RunOrigin {
+                name: run.name,
+                tenant: run.tenant,
+                choices: run.choices,
+                key: run.key,
+                request_digest: run.request_digest,
+            },
             status: if waits.is_some() { RunStatus::Queued } else { RunStatus::Running },
-            name: run.name,
-            tenant: run.tenant,
-            choices: run.choices,
-            key: run.key,
-            request_digest: run.request_digest,
             cancel_requested: false,
             driver: lease.map(|lease| (lease.owner, Instant::now() + lease.length)),
             epoch: LeaseEpoch::FIRST,
@@ -347,7 +355,7 @@ impl MemoryTables {
 
     fn delete(&mut self, runs: Vec<Uuid>) -> TaskOutcome {
         for run in &runs {
-            let key = self.runs.remove(run).and_then(|row| row.key);
+            let key = self.runs.remove(run).and_then(|row| row.origin.key);
             key.map(|key| self.keys.remove(&key));
         }
         TaskOutcome::Runs(runs)
@@ -381,7 +389,7 @@ impl MemoryTables {
             && let Some(row) = self.runs.get_mut(&run)
         {
             self.last_turn += 1;
-            self.turns.insert(row.tenant.clone(), self.last_turn);
+            self.turns.insert(row.origin.tenant.clone(), self.last_turn);
             row.status = RunStatus::Running;
             let (epoch, takeovers) = row.assign(lease, now, 0);
             claimed.push(ClaimedRun { run, epoch, takeovers });
@@ -394,7 +402,7 @@ impl MemoryTables {
     fn next_turn(&self, caps: &TenantCaps) -> Option<Uuid> {
         let mut tenants: BTreeMap<&Principal, (u32, Option<Uuid>)> = BTreeMap::new();
         for (run, row) in self.rows_under_way() {
-            let (begun, head) = tenants.entry(&row.tenant).or_default();
+            let (begun, head) = tenants.entry(&row.origin.tenant).or_default();
             match row.status {
                 // The oldest comes first.
                 RunStatus::Queued => *head = head.or(Some(run)),
@@ -437,12 +445,12 @@ impl MemoryTables {
 
     fn key(&self, key: &str) -> Option<(Uuid, Digest)> {
         let run = self.keys.get(key)?;
-        Some((*run, self.runs.get(run)?.request_digest))
+        Some((*run, self.runs.get(run)?.origin.request_digest))
     }
 
     fn tenant_load(&self, tenant: &Principal) -> TenantLoad {
         let mut load = TenantLoad { begun: 0, queued: 0 };
-        for (_, row) in self.rows_under_way().filter(|(_, row)| row.tenant == *tenant) {
+        for (_, row) in self.rows_under_way().filter(|(_, row)| row.origin.tenant == *tenant) {
             match row.status {
                 RunStatus::Queued => load.queued += 1,
                 _ => load.begun += 1,

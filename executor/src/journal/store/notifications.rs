@@ -1,21 +1,17 @@
 //! Notifications between executors of one database: hints to look at once at what they would look at
 //! after a while anyway. Whatever is missed is seen then.
 
+use database::dialect::Engine;
+use database::{Pool, Transaction};
 use sqlx::postgres::{PgListener, PgPool};
 use uuid::Uuid;
 
 use super::{RunStore, StoreBackend};
-use crate::database::{DatabasePool, to_store_error};
+use crate::database::to_store_error;
 use crate::error::Error;
 
 /// The channel of the notifications.
-pub(super) const CHANNEL: &str = "a2s_run";
-/// Notifies that a run is to be cancelled, by its id.
-pub(super) const NOTIFY_CANCEL: &str = "SELECT pg_notify('a2s_run', 'cancel ' || $1)";
-/// Notifies that a run has ended or waits.
-pub(super) const NOTIFY_REST: &str = "SELECT pg_notify('a2s_run', 'rest')";
-/// Notifies that there are runs that no executor drives.
-pub(super) const NOTIFY_FREE: &str = "SELECT pg_notify('a2s_run', 'free')";
+const CHANNEL: &str = "a2s_run";
 
 /// A notification from another executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +35,7 @@ impl RunStore {
     /// # Errors
     /// Fails when the database does not respond.
     pub(crate) async fn listen(&self) -> Result<Option<NotificationListener>, Error> {
-        let StoreBackend::Sql { reads: DatabasePool::Postgres(pool), .. } = &self.backend else {
+        let StoreBackend::Sql { reads: Pool::Postgres(pool), .. } = &self.backend else {
             return Ok(None);
         };
         connect(pool).await.map(Some).map_err(to_store_error(super::WHAT))
@@ -69,6 +65,25 @@ impl NotificationListener {
             }
         }
     }
+}
+
+/// Notifies the other executors when the transaction is committed. A file has none.
+pub(super) async fn notify(
+    transaction: &mut Transaction<'_>,
+    notification: Notification,
+) -> Result<(), sqlx::Error> {
+    if transaction.engine() == Engine::Postgres {
+        let text = match notification {
+            Notification::Cancel(run) => format!("cancel {run}"),
+            Notification::RunAtRest => "rest".to_owned(),
+            Notification::RunsAvailable => "free".to_owned(),
+            // Nobody sends that.
+            Notification::Missed => return Ok(()),
+        };
+        let query = transaction.query("SELECT pg_notify($1, $2)");
+        query.bind(CHANNEL).bind(text).execute().await?;
+    }
+    Ok(())
 }
 
 /// Reads a notification; `None` for an unknown one, which a newer executor has sent.

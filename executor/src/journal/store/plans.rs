@@ -1,4 +1,4 @@
-//! Plans that can be run: how they are stored, used up and forgotten. Both engines understand the SQL.
+//! Plans that can be run: how they are stored, used up and forgotten.
 
 use a2s::Digest;
 use a2s_api::Principal;

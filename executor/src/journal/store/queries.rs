@@ -1,4 +1,4 @@
-//! Queries about runs. The SQL is the same for both engines.
+//! Queries about runs.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{
     LeaseEpoch, RunFilter, RunRow, RunStore, RunSummaryEvents, StoreBackend, StoredPlan, WHAT,
     parse_owner_of_key,
 };
-use crate::database::{on, to_store_error};
+use crate::database::to_store_error;
 use crate::error::{Error, ErrorKind};
 use crate::journal::recorded_exchange::RecordedExchange;
 use crate::vault::Ciphertext;
@@ -43,10 +43,15 @@ impl RunStore {
         let run = run.to_string();
         let after = i64::try_from(after).unwrap_or(i64::MAX);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows: Result<Vec<String>, _> = on!(reads, |pool| {
-            sqlx::query_scalar(SQL).bind(run).bind(after).bind(limit).fetch_all(pool).await
-        });
-        rows.map_err(to_store_error(WHAT))?.iter().map(|row| parse_event(row)).collect()
+        let rows: Vec<String> = reads
+            .query(SQL)
+            .bind(run)
+            .bind(after)
+            .bind(limit)
+            .fetch_values()
+            .await
+            .map_err(to_store_error(WHAT))?;
+        rows.iter().map(|row| parse_event(row)).collect()
     }
 
     /// Reads all events of a run, at most `page` of them at a time.
@@ -73,12 +78,11 @@ impl RunStore {
         let reads = reads!(self, |memory| memory.sealed(run));
         let run = run.to_string();
         type Columns = (i64, String, Vec<u8>, Vec<u8>);
-        let rows: Result<Vec<Columns>, _> =
-            on!(reads, |pool| sqlx::query_as(SQL).bind(run).fetch_all(pool).await);
-        let rows =
-            rows.map_err(to_store_error(WHAT))?.into_iter().map(|(seq, key_id, nonce, bytes)| {
-                (u64::try_from(seq).unwrap_or_default(), Ciphertext { key_id, nonce, bytes })
-            });
+        let rows: Vec<Columns> =
+            reads.query(SQL).bind(run).fetch_all().await.map_err(to_store_error(WHAT))?;
+        let rows = rows.into_iter().map(|(seq, key_id, nonce, bytes)| {
+            (u64::try_from(seq).unwrap_or_default(), Ciphertext { key_id, nonce, bytes })
+        });
         Ok(rows.collect())
     }
 
@@ -90,15 +94,15 @@ impl RunStore {
         const SQL: &str = "SELECT step, exchange FROM exchange WHERE run = $1";
         let reads = reads!(self, |memory| memory.exchanges(run));
         let run = run.to_string();
-        let rows: Result<Vec<(String, String)>, _> =
-            on!(reads, |pool| sqlx::query_as(SQL).bind(run).fetch_all(pool).await);
+        let rows: Vec<(String, String)> =
+            reads.query(SQL).bind(run).fetch_all().await.map_err(to_store_error(WHAT))?;
         let read = |(step, text): (String, String)| {
             let exchange = serde_json::from_str(&text).map_err(|error| {
                 Error::new(ErrorKind::Store, format!("stored response of `{step}`: {error}"))
             })?;
             Ok((step, exchange))
         };
-        rows.map_err(to_store_error(WHAT))?.into_iter().map(read).collect()
+        rows.into_iter().map(read).collect()
     }
 
     /// Reads the events that begin, suspend and end runs, for at most `limit` runs that match a filter. The
@@ -115,7 +119,7 @@ impl RunStore {
                              AND ($4 IS NULL OR name = $4)
                              AND ($6 IS NULL OR tenant = $6)
                            ORDER BY id DESC LIMIT $2)
-               AND type IN ($7, $8, $9, $10, $11, $12)
+               AND type {among $7}
              ORDER BY event.run DESC, seq";
         let reads = reads!(self, |memory| memory.summary_events(filter, limit));
         let before = filter.before.map(|run| run.to_string());
@@ -123,13 +127,20 @@ impl RunStore {
         let (status, queued) = filter.status.map(status_columns).unzip();
         let name = filter.name.as_ref().map(CapabilityName::as_str);
         let tenant = filter.tenant.as_ref().map(ToString::to_string);
-        let rows: Result<Vec<(String, String)>, _> = on!(reads, |pool| {
-            let query = sqlx::query_as(SQL).bind(before).bind(limit).bind(status).bind(name);
-            let query = query.bind(queued).bind(tenant);
-            TURNS.iter().fold(query, |query, kind| query.bind(*kind)).fetch_all(pool).await
-        });
+        let rows: Vec<(String, String)> = reads
+            .query(SQL)
+            .bind(before)
+            .bind(limit)
+            .bind(status)
+            .bind(name)
+            .bind(queued)
+            .bind(tenant)
+            .bind_list(TURNS.iter().copied())
+            .fetch_all()
+            .await
+            .map_err(to_store_error(WHAT))?;
         let mut lives: Vec<RunSummaryEvents> = Vec::new();
-        for (tenant, row) in &rows.map_err(to_store_error(WHAT))? {
+        for (tenant, row) in &rows {
             let event = parse_event(row)?;
             match lives.last_mut() {
                 Some(life) if life.events.first().is_some_and(|first| first.run == event.run) => {
@@ -148,9 +159,9 @@ impl RunStore {
         type Columns = (String, i64, String, String, i64, i64);
         let reads = reads!(self, |memory| memory.run(run));
         let run = run.to_string();
-        let row: Result<Option<Columns>, _> =
-            on!(reads, |pool| sqlx::query_as(SQL).bind(run).fetch_optional(pool).await);
-        let Some(columns) = row.map_err(to_store_error(WHAT))? else { return Ok(None) };
+        let row: Option<Columns> =
+            reads.query(SQL).bind(run).fetch_optional().await.map_err(to_store_error(WHAT))?;
+        let Some(columns) = row else { return Ok(None) };
         let (status, queued, tenant, choices, cancel_requested, epoch) = columns;
         let status = match queued {
             0 => serde_json::from_value(status.into()).map_err(to_store_error(WHAT))?,
@@ -165,9 +176,9 @@ impl RunStore {
     pub(crate) async fn read_load(&self, tenant: &Principal) -> Result<TenantLoad, Error> {
         let reads = reads!(self, |memory| memory.tenant_load(tenant));
         let tenant = tenant.to_string();
-        let load: Result<(i64, i64), _> =
-            on!(reads, |pool| sqlx::query_as(LOAD).bind(tenant).fetch_one(pool).await);
-        let (begun, queued) = load.map_err(to_store_error(WHAT))?;
+        let (begun, queued) =
+            reads.query(LOAD).bind(tenant).fetch_one().await.map_err(to_store_error(WHAT))?;
+
         Ok(TenantLoad { begun, queued })
     }
 
@@ -175,9 +186,8 @@ impl RunStore {
     pub(crate) async fn find_by_key(&self, key: &str) -> Result<Option<(Uuid, Digest)>, Error> {
         const SQL: &str = "SELECT id, request_digest FROM run WHERE idempotency_key = $1";
         let reads = reads!(self, |memory| memory.key(key));
-        let row: Result<Option<(String, String)>, _> =
-            on!(reads, |pool| sqlx::query_as(SQL).bind(key).fetch_optional(pool).await);
-        let row = row.map_err(to_store_error(WHAT))?;
+        let row: Option<(String, String)> =
+            reads.query(SQL).bind(key).fetch_optional().await.map_err(to_store_error(WHAT))?;
         row.map(|(id, digest)| parse_owner_of_key(&id, &digest)).transpose()
     }
 
@@ -191,9 +201,13 @@ impl RunStore {
         let mut documents = BTreeMap::new();
         for digest in digests {
             let text = digest.to_string();
-            let source: Result<Option<Vec<u8>>, _> =
-                on!(reads, |pool| sqlx::query_scalar(SQL).bind(text).fetch_optional(pool).await);
-            documents.extend(source.map_err(to_store_error(WHAT))?.map(|source| (*digest, source)));
+            let source: Option<Vec<u8>> = reads
+                .query(SQL)
+                .bind(text)
+                .fetch_optional_value()
+                .await
+                .map_err(to_store_error(WHAT))?;
+            documents.extend(source.map(|source| (*digest, source)));
         }
         Ok(documents)
     }
@@ -206,9 +220,9 @@ impl RunStore {
             (String, i64, Option<String>, Option<String>, Option<Vec<u8>>, Option<Vec<u8>>);
         let reads = reads!(self, |memory| memory.plan(id));
         let id = id.to_string();
-        let row: Result<Option<Columns>, _> =
-            on!(reads, |pool| sqlx::query_as(SQL).bind(id).fetch_optional(pool).await);
-        let Some(columns) = row.map_err(to_store_error(WHAT))? else { return Ok(None) };
+        let row: Option<Columns> =
+            reads.query(SQL).bind(id).fetch_optional().await.map_err(to_store_error(WHAT))?;
+        let Some(columns) = row else { return Ok(None) };
         let (tenant, expires_at, used_by, key_id, nonce, sealed) = columns;
         let sealed = match (key_id, nonce, sealed) {
             (Some(key_id), Some(nonce), Some(bytes)) => Some(Ciphertext { key_id, nonce, bytes }),
@@ -232,10 +246,13 @@ impl RunStore {
              WHERE reported = 0 AND ended_at IS NOT NULL AND id > $1 ORDER BY id LIMIT $2";
         let reads = reads!(self, |memory| memory.unreported(after, limit as usize));
         let after = after.to_string();
-        let ids: Result<Vec<String>, _> = on!(reads, |pool| {
-            sqlx::query_scalar(SQL).bind(after).bind(i64::from(limit)).fetch_all(pool).await
-        });
-        let ids = ids.map_err(to_store_error(WHAT))?;
+        let ids: Vec<String> = reads
+            .query(SQL)
+            .bind(after)
+            .bind(i64::from(limit))
+            .fetch_values()
+            .await
+            .map_err(to_store_error(WHAT))?;
         ids.iter().map(|id| id.parse().map_err(to_store_error::<uuid::Error>(WHAT))).collect()
     }
 
@@ -243,22 +260,24 @@ impl RunStore {
     pub(crate) async fn count_waiting(&self) -> Result<u64, Error> {
         const SQL: &str = "SELECT count(*) FROM run WHERE status = 'waiting'";
         let reads = reads!(self, |memory| memory.count_waiting());
-        let count: Result<i64, _> =
-            on!(reads, |pool| sqlx::query_scalar(SQL).fetch_one(pool).await);
-        count.map(i64::unsigned_abs).map_err(to_store_error(WHAT))
+        let count: i64 = reads.query(SQL).fetch_value().await.map_err(to_store_error(WHAT))?;
+        Ok(count.unsigned_abs())
     }
 
     /// Reads the events that begin and end a run, and those of its requests.
     pub(crate) async fn read_outline(&self, run: Uuid) -> Result<Vec<RunEvent>, Error> {
         const SQL: &str = "SELECT event FROM event
-             WHERE run = $1 AND type IN ($2, $3, $4) ORDER BY seq";
+             WHERE run = $1 AND type {among $2} ORDER BY seq";
         let reads = reads!(self, |memory| memory.outline(run));
         let run = run.to_string();
-        let rows: Result<Vec<String>, _> = on!(reads, |pool| {
-            let query = sqlx::query_scalar(SQL).bind(run);
-            OUTLINE.iter().fold(query, |query, kind| query.bind(*kind)).fetch_all(pool).await
-        });
-        rows.map_err(to_store_error(WHAT))?.iter().map(|row| parse_event(row)).collect()
+        let rows: Vec<String> = reads
+            .query(SQL)
+            .bind(run)
+            .bind_list(OUTLINE.iter().copied())
+            .fetch_values()
+            .await
+            .map_err(to_store_error(WHAT))?;
+        rows.iter().map(|row| parse_event(row)).collect()
     }
 }
 

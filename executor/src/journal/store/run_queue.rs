@@ -3,7 +3,7 @@
 //! A waiting run is under way, but has not begun on any executor. When an executor has a free slot, the
 //! next turn goes to the tenant with the fewest begun runs; among several, to the one with the oldest last
 //! turn; and its oldest run begins. So a tenant with a thousand waiting runs delays the only run of another
-//! tenant by one turn. Both engines understand the SQL, except for the lists that it is given.
+//! tenant by one turn.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -85,7 +85,7 @@ impl TenantCaps {
         self.by_tenant.get(&principal.token).copied().or(self.default)
     }
 
-    /// The parameters of `next_turns!`: the limits of named tenants as JSON, and the limit of all others.
+    /// The parameters of [`NEXT_TURNS`]: the limits of named tenants as JSON, and the limit of all others.
     pub(super) fn to_columns(&self) -> (String, i64) {
         let own: serde_json::Map<_, _> = self
             .by_tenant
@@ -108,57 +108,37 @@ pub(super) const IS_ANY: &str =
 
 /// The SQL statement for the runs that begin next, with their tenants, in order. Its parameters are the
 /// maximum numbers of begun runs of the tenants, as JSON by the names of tokens; the maximum for tenants
-/// that are not in it; and the maximum number of runs to begin. `$token` is the name of the token in the
-/// tenant of a waiting run: its text up to the first slash.
+/// that are not in it; and the maximum number of runs to begin. The name of the token is the text of a
+/// tenant up to the first slash.
 ///
 /// The statement chooses the same runs together that it would choose one after the other. The first waiting
 /// run of a tenant with `n` begun runs has the number `n + 1`, and so on. Runs with the smallest number
 /// come first. Of runs with the same number, those come first whose tenants have had no turn in this choice
 /// yet, in the order of their last turn, and then the others in their order.
-macro_rules! next_turns {
-    ($pairs:literal, $token:literal) => {
-        concat!(
-            "WITH own (tenant, most) AS (",
-            $pairs,
-            "), load AS (
-                 SELECT tenant, count(*) AS begun FROM run
-                 WHERE status = 'running' AND queued = 0 GROUP BY tenant
-             ), waiting AS (
-                 SELECT id, tenant, row_number() OVER (PARTITION BY tenant ORDER BY id) AS place,
-                        min(id) OVER (PARTITION BY tenant) AS head
-                 FROM run WHERE status = 'running' AND queued = 1
-             )
-             SELECT waiting.id, waiting.tenant FROM waiting
-             LEFT JOIN load ON load.tenant = waiting.tenant
-             LEFT JOIN turn ON turn.tenant = waiting.tenant
-             LEFT JOIN own ON own.tenant = ",
-            $token,
-            "
-             WHERE coalesce(load.begun, 0) + place <= coalesce(own.most, $2)
-             ORDER BY coalesce(load.begun, 0) + place, place, coalesce(turn.number, 0), head
-             LIMIT $3"
-        )
-    };
-}
-pub(super) use next_turns;
+pub(super) const NEXT_TURNS: &str = "WITH own (tenant, most) AS ({pairs $1}), load AS (
+         SELECT tenant, count(*) AS begun FROM run
+         WHERE status = 'running' AND queued = 0 GROUP BY tenant
+     ), waiting AS (
+         SELECT id, tenant, row_number() OVER (PARTITION BY tenant ORDER BY id) AS place,
+                min(id) OVER (PARTITION BY tenant) AS head
+         FROM run WHERE status = 'running' AND queued = 1
+     )
+     SELECT waiting.id, waiting.tenant FROM waiting
+     LEFT JOIN load ON load.tenant = waiting.tenant
+     LEFT JOIN turn ON turn.tenant = waiting.tenant
+     LEFT JOIN own ON own.tenant = {before_slash waiting.tenant}
+     WHERE coalesce(load.begun, 0) + place <= coalesce(own.most, $2)
+     ORDER BY coalesce(load.begun, 0) + place, place, coalesce(turn.number, 0), head
+     LIMIT $3";
 
 /// The SQL statement that records the turns of tenants, from JSON with the position of the last turn of
 /// each.
-macro_rules! note_turns {
-    ($pairs:literal) => {
-        concat!(
-            "WITH had (tenant, place) AS (",
-            $pairs,
-            ")
-             INSERT INTO turn (tenant, number)
-             SELECT tenant, place + (SELECT coalesce(max(number), 0) FROM turn) FROM had WHERE true
-             ON CONFLICT (tenant) DO UPDATE SET number = excluded.number"
-        )
-    };
-}
-pub(super) use note_turns;
+pub(super) const NOTE_TURNS: &str = "WITH had (tenant, place) AS ({pairs $1})
+     INSERT INTO turn (tenant, number)
+     SELECT tenant, place + (SELECT coalesce(max(number), 0) FROM turn) FROM had WHERE true
+     ON CONFLICT (tenant) DO UPDATE SET number = excluded.number";
 
-/// The parameter of `note_turns!`, from runs with their tenants in the order of their turns.
+/// The parameter of [`NOTE_TURNS`], from runs with their tenants in the order of their turns.
 pub(super) fn turns_json(begun: &[(String, String)]) -> String {
     let places = begun.iter().zip(1_i64..).map(|((_, tenant), place)| (tenant.as_str(), place));
     serde_json::json!(places.collect::<BTreeMap<_, _>>()).to_string()

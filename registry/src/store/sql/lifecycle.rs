@@ -1,15 +1,14 @@
-//! The life of names and versions, in SQL that every engine reads alike: see [`super`], which is the
-//! engine that this is compiled for.
+//! The life of names and versions.
 
 use a2s::CapabilityName;
 use a2s_api::TokenSubject;
 use a2s_api::{AuditEntry, OwnerUpdate, RegistryAction};
 use async_trait::async_trait;
+use database::Transaction;
 use jiff::Timestamp;
 use semver::Version;
-use sqlx::Transaction;
 
-use super::{Backend, Engine, relations};
+use super::{SqlStore, relations};
 use crate::store::lifecycle::{
     AuditActor, AuditDetail, HistoryQuery, LifecycleChange, LifecycleResult, LifecycleStore,
     OwnerResult, apply_owner_update,
@@ -20,7 +19,7 @@ use crate::store::row_mapping::{
 use crate::store::{ChangeSeq, Error};
 
 #[async_trait]
-impl LifecycleStore for Engine {
+impl LifecycleStore for SqlStore {
     async fn change_lifecycle(
         &self,
         name: &CapabilityName,
@@ -29,19 +28,20 @@ impl LifecycleStore for Engine {
         by: &AuditActor,
     ) -> Result<LifecycleResult, Error> {
         let mut transaction = self.begin().await?;
-        let row = sqlx::query(concat_entry!("WHERE capability.name = $1 AND version.version = $2"))
+        let row = transaction
+            .query(concat_entry!("WHERE capability.name = $1 AND version.version = $2"))
             .bind(name.as_str())
             .bind(version.to_string())
-            .fetch_optional(&mut *transaction)
+            .fetch_optional()
             .await?;
         let Some(row) = row else { return Ok(LifecycleResult::Unknown) };
         let entry = to_entry(&row)?;
         if by.mirror.is_some() {
-            let origin: Option<String> =
-                sqlx::query_scalar("SELECT origin FROM version WHERE id = $1")
-                    .bind(entry.id.0)
-                    .fetch_one(&mut *transaction)
-                    .await?;
+            let origin: Option<String> = transaction
+                .query("SELECT origin FROM version WHERE id = $1")
+                .bind(entry.id.0)
+                .fetch_value()
+                .await?;
             if !by.may_change_origin(origin.as_deref()) || !by.matches_checksum(entry.digest) {
                 return Ok(LifecycleResult::OtherOrigin(origin));
             }
@@ -55,15 +55,14 @@ impl LifecycleStore for Engine {
         };
         match turn {
             LifecycleChange::Yanked(yanked) => {
-                sqlx::query("UPDATE version SET yanked = $1 WHERE id = $2").bind(*yanked)
+                transaction.query("UPDATE version SET yanked = $1 WHERE id = $2").bind(*yanked)
             }
-            LifecycleChange::Deprecated(_) => {
-                sqlx::query("UPDATE version SET deprecated = $1 WHERE id = $2")
-                    .bind(detail.as_ref().map(ToString::to_string))
-            }
+            LifecycleChange::Deprecated(_) => transaction
+                .query("UPDATE version SET deprecated = $1 WHERE id = $2")
+                .bind(detail.as_ref().map(ToString::to_string)),
         }
         .bind(entry.id.0)
-        .execute(&mut *transaction)
+        .execute()
         .await?;
         let (name, release) = (Some(name), Some((version, entry.digest)));
         insert_event(
@@ -78,15 +77,16 @@ impl LifecycleStore for Engine {
     }
 
     async fn list_owners(&self, name: &CapabilityName) -> Result<Vec<TokenSubject>, Error> {
-        sqlx::query_scalar(
-            "SELECT subject FROM owner JOIN capability ON capability.id = owner.capability \
+        self.readers
+            .query(
+                "SELECT subject FROM owner JOIN capability ON capability.id = owner.capability \
              WHERE name = $1 ORDER BY subject",
-        )
-        .bind(name.as_str())
-        .fetch_all(self.readers())
-        .await
-        .map_err(Error::from)
-        .and_then(|texts: Vec<String>| to_subjects(&texts))
+            )
+            .bind(name.as_str())
+            .fetch_values()
+            .await
+            .map_err(Error::from)
+            .and_then(|texts: Vec<String>| to_subjects(&texts))
     }
 
     async fn change_owners(
@@ -96,11 +96,11 @@ impl LifecycleStore for Engine {
         by: &AuditActor,
     ) -> Result<OwnerResult, Error> {
         let mut transaction = self.begin().await?;
-        let capability: Option<i64> =
-            sqlx::query_scalar("SELECT id FROM capability WHERE name = $1")
-                .bind(name.as_str())
-                .fetch_optional(&mut *transaction)
-                .await?;
+        let capability: Option<i64> = transaction
+            .query("SELECT id FROM capability WHERE name = $1")
+            .bind(name.as_str())
+            .fetch_optional_value()
+            .await?;
         let Some(capability) = capability else { return Ok(OwnerResult::Unknown) };
         let before = load_owners(&mut transaction, capability).await?;
         if !by.owns(&before) {
@@ -116,9 +116,10 @@ impl LifecycleStore for Engine {
         if action != RegistryAction::RemoveOwner && !is_subject(&mut transaction, subject).await? {
             return Ok(OwnerResult::UnknownSubject(subject.clone()));
         }
-        sqlx::query("DELETE FROM owner WHERE capability = $1")
+        transaction
+            .query("DELETE FROM owner WHERE capability = $1")
             .bind(capability)
-            .execute(&mut *transaction)
+            .execute()
             .await?;
         for owner in &after {
             insert_owner(&mut transaction, capability, owner).await?;
@@ -136,27 +137,27 @@ impl LifecycleStore for Engine {
         limit: u32,
     ) -> Result<Vec<AuditEntry>, Error> {
         let query = match which {
-            HistoryQuery::FeedAfter(seq) => sqlx::query(
+            HistoryQuery::FeedAfter(seq) => self.readers.query(
                 "SELECT * FROM event WHERE seq > $1 AND digest IS NOT NULL ORDER BY seq LIMIT $2",
             )
             .bind(seq.0),
             HistoryQuery::AuditBefore(seq, None) => {
-                sqlx::query("SELECT * FROM event WHERE seq < $1 ORDER BY seq DESC LIMIT $2")
+                self.readers.query("SELECT * FROM event WHERE seq < $1 ORDER BY seq DESC LIMIT $2")
                     .bind(seq.map_or(i64::MAX, |seq| seq.0))
             }
-            HistoryQuery::AuditBefore(seq, Some(name)) => sqlx::query(
+            HistoryQuery::AuditBefore(seq, Some(name)) => self.readers.query(
                 "SELECT * FROM event WHERE name = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3",
             )
             .bind(name.as_str())
             .bind(seq.map_or(i64::MAX, |seq| seq.0)),
         };
-        let rows = query.bind(i64::from(limit)).fetch_all(self.readers()).await?;
+        let rows = query.bind(i64::from(limit)).fetch_all().await?;
         Ok(to_events(&rows))
     }
 
     async fn trim_history(&self, before: Timestamp, by: &AuditActor) -> Result<u64, Error> {
         let mut transaction = self.begin().await?;
-        let removed = sqlx::query(
+        let removed = transaction.query(
             "DELETE FROM event WHERE at < $1 AND (digest IS NULL OR action <> 'publish' AND EXISTS (\
                  SELECT 1 FROM event AS later \
                  WHERE later.name = event.name AND later.version = event.version \
@@ -164,18 +165,18 @@ impl LifecycleStore for Engine {
                    AND (later.action IN ('yank', 'unyank')) = (event.action IN ('yank', 'unyank'))))",
         )
         .bind(before.as_millisecond())
-        .execute(&mut *transaction)
-        .await?
-        .rows_affected();
+        .execute()
+        .await?;
         // An index that follows needs the last change of each capability alone.
-        sqlx::query(
-            "DELETE FROM change WHERE at < $1 AND EXISTS (\
+        transaction
+            .query(
+                "DELETE FROM change WHERE at < $1 AND EXISTS (\
                  SELECT 1 FROM change AS later \
                  WHERE later.capability = change.capability AND later.seq > change.seq)",
-        )
-        .bind(before.as_millisecond())
-        .execute(&mut *transaction)
-        .await?;
+            )
+            .bind(before.as_millisecond())
+            .execute()
+            .await?;
         if removed > 0 {
             let detail = Some(serde_json::json!({ "before": before, "removed": removed }));
             let action = RegistryAction::TrimAudit;
@@ -190,93 +191,99 @@ impl LifecycleStore for Engine {
 /// Selects the live version of a capability again, and appends a change for all its dependents and, last,
 /// for itself: a caller that waits for this change waits for all of them.
 pub(super) async fn append_change(
-    transaction: &mut Transaction<'static, Backend>,
+    transaction: &mut Transaction<'_>,
     capability: i64,
     at: Timestamp,
 ) -> Result<ChangeSeq, Error> {
     let head = find_live_version(transaction, capability).await?;
-    sqlx::query("UPDATE capability SET head = $1 WHERE id = $2")
+    transaction
+        .query("UPDATE capability SET head = $1 WHERE id = $2")
         .bind(head)
         .bind(capability)
-        .execute(&mut **transaction)
+        .execute()
         .await?;
     relations::append_dependent_changes(transaction, capability, at.as_millisecond()).await?;
-    let change =
-        sqlx::query_scalar("INSERT INTO change (capability, at) VALUES ($1, $2) RETURNING seq")
-            .bind(capability)
-            .bind(at.as_millisecond())
-            .fetch_one(&mut **transaction)
-            .await?;
+    let change = transaction
+        .query("INSERT INTO change (capability, at) VALUES ($1, $2) RETURNING seq")
+        .bind(capability)
+        .bind(at.as_millisecond())
+        .fetch_value()
+        .await?;
     Ok(ChangeSeq(change))
 }
 
 /// Returns the live version of a capability.
 async fn find_live_version(
-    transaction: &mut Transaction<'static, Backend>,
+    transaction: &mut Transaction<'_>,
     capability: i64,
 ) -> Result<Option<i64>, Error> {
-    let rows = sqlx::query("SELECT id, version FROM version WHERE capability = $1 AND NOT yanked")
+    let rows = transaction
+        .query("SELECT id, version FROM version WHERE capability = $1 AND NOT yanked")
         .bind(capability)
-        .fetch_all(&mut **transaction)
+        .fetch_all()
         .await?;
     find_newest_version(&rows)
 }
 
 /// Writes an audit entry.
 pub(super) async fn insert_event(
-    transaction: &mut Transaction<'static, Backend>,
+    transaction: &mut Transaction<'_>,
     by: &AuditActor,
     entry: AuditDetail<'_>,
 ) -> Result<(), Error> {
-    sqlx::query(
-        "INSERT INTO event (at, actor, action, name, version, digest, subject, detail) \
+    transaction
+        .query(
+            "INSERT INTO event (at, actor, action, name, version, digest, subject, detail) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-    )
-    .bind(by.at.as_millisecond())
-    .bind(by.subject.as_str())
-    .bind(entry.action.as_str())
-    .bind(entry.name.map(CapabilityName::as_str))
-    .bind(entry.release.map(|(version, _)| version.to_string()))
-    .bind(entry.release.map(|(_, digest)| digest.to_string()))
-    .bind(entry.subject.map(TokenSubject::as_str))
-    .bind(entry.detail.map(|detail| detail.to_string()))
-    .execute(&mut **transaction)
-    .await?;
+        )
+        .bind(by.at.as_millisecond())
+        .bind(by.subject.as_str())
+        .bind(entry.action.as_str())
+        .bind(entry.name.map(CapabilityName::as_str))
+        .bind(entry.release.map(|(version, _)| version.to_string()))
+        .bind(entry.release.map(|(_, digest)| digest.to_string()))
+        .bind(entry.subject.map(TokenSubject::as_str))
+        .bind(entry.detail.map(|detail| detail.to_string()))
+        .execute()
+        .await?;
     Ok(())
 }
 
 pub(super) async fn load_owners(
-    transaction: &mut Transaction<'static, Backend>,
+    transaction: &mut Transaction<'_>,
     capability: i64,
 ) -> Result<Vec<TokenSubject>, Error> {
-    sqlx::query_scalar("SELECT subject FROM owner WHERE capability = $1 ORDER BY subject")
+    transaction
+        .query("SELECT subject FROM owner WHERE capability = $1 ORDER BY subject")
         .bind(capability)
-        .fetch_all(&mut **transaction)
+        .fetch_values()
         .await
         .map_err(Error::from)
         .and_then(|texts: Vec<String>| to_subjects(&texts))
 }
 
 pub(super) async fn insert_owner(
-    transaction: &mut Transaction<'static, Backend>,
+    transaction: &mut Transaction<'_>,
     capability: i64,
     owner: &TokenSubject,
 ) -> Result<(), Error> {
-    sqlx::query("INSERT INTO owner (capability, subject) VALUES ($1, $2)")
+    transaction
+        .query("INSERT INTO owner (capability, subject) VALUES ($1, $2)")
         .bind(capability)
         .bind(owner.as_str())
-        .execute(&mut **transaction)
+        .execute()
         .await?;
     Ok(())
 }
 
 async fn is_subject(
-    transaction: &mut Transaction<'static, Backend>,
+    transaction: &mut Transaction<'_>,
     subject: &TokenSubject,
 ) -> Result<bool, Error> {
-    let found: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM token WHERE name = $1)")
+    let found: bool = transaction
+        .query("SELECT EXISTS (SELECT 1 FROM token WHERE name = $1)")
         .bind(subject.as_str())
-        .fetch_one(&mut **transaction)
+        .fetch_value()
         .await?;
     Ok(subject.is_owner() || found)
 }

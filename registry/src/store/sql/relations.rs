@@ -1,14 +1,13 @@
-//! Relations between documents, in SQL that every engine reads alike, but for lists: `among!` is the
-//! engine's condition for one of a list, and `list` makes one.
+//! Relations between documents.
 
 use std::borrow::Cow;
 
 use a2s::{CapabilityName, Domain, TaskFormat};
 use a2s_api::ServiceSummary;
 use async_trait::async_trait;
-use sqlx::Transaction;
+use database::{Row, Transaction};
 
-use super::{Backend, Engine, list};
+use super::SqlStore;
 use crate::store::dependency_rows::{
     PortDirection, RULES, RelationRows, RelationStore, ServiceQuery, ServiceUse, VersionScope,
 };
@@ -18,7 +17,7 @@ use crate::store::row_mapping::{
 use crate::store::{Error, VersionEntry, VersionId};
 
 #[async_trait]
-impl RelationStore for Engine {
+impl RelationStore for SqlStore {
     async fn replace_relations(&self, rows: &[(VersionId, RelationRows)]) -> Result<(), Error> {
         let mut transaction = self.begin().await?;
         for (id, relations) in rows {
@@ -29,7 +28,7 @@ impl RelationStore for Engine {
                 "DELETE FROM port WHERE version = $1",
                 "DELETE FROM derived WHERE version = $1",
             ] {
-                sqlx::query(delete).bind(id.0).execute(&mut *transaction).await?;
+                transaction.query(delete).bind(id.0).execute().await?;
             }
             insert_relations(&mut transaction, id.0, relations).await?;
         }
@@ -48,16 +47,18 @@ impl RelationStore for Engine {
             VersionScope::All => None,
             VersionScope::WithoutCurrentRows => Some(RULES),
         };
-        let rows = sqlx::query(concat_entry!(
-            "WHERE version.id > $1 AND NOT EXISTS \
+        let rows = self
+            .readers
+            .query(concat_entry!(
+                "WHERE version.id > $1 AND NOT EXISTS \
              (SELECT 1 FROM derived WHERE derived.version = version.id AND rules = $2) \
              ORDER BY version.id LIMIT $3"
-        ))
-        .bind(after.0)
-        .bind(rules)
-        .bind(i64::from(limit))
-        .fetch_all(self.readers())
-        .await?;
+            ))
+            .bind(after.0)
+            .bind(rules)
+            .bind(i64::from(limit))
+            .fetch_all()
+            .await?;
         Ok(to_entries(&rows))
     }
 
@@ -66,66 +67,61 @@ impl RelationStore for Engine {
         names: &[CapabilityName],
         limit: u32,
     ) -> Result<Vec<VersionEntry>, Error> {
-        let rows = sqlx::query(concat_entry!(
-            "WHERE version.id IN (SELECT version FROM dependency WHERE uses ",
-            among!("$1"),
-            ") ORDER BY yanked, version.id DESC LIMIT $2"
+        let rows = self.readers.query(concat_entry!(
+            "WHERE version.id IN (SELECT version FROM dependency WHERE uses {among $1}) ORDER BY yanked, version.id DESC LIMIT $2"
         ))
-        .bind(list(names.iter().map(CapabilityName::as_str)))
+        .bind_list(names.iter().map(CapabilityName::as_str))
         .bind(i64::from(limit))
-        .fetch_all(self.readers())
+        .fetch_all()
         .await?;
         Ok(to_entries(&rows))
     }
 
     async fn list_services(&self, hosts: ServiceQuery<'_>) -> Result<Vec<ServiceSummary>, Error> {
         // The parts must be of one moment.
-        let mut transaction = self.snapshot().await?;
-        let counts =
-            match hosts {
-                ServiceQuery::AfterHost(host, limit) => {
-                    sqlx::query(
-                        "SELECT host, count(DISTINCT version) AS capabilities FROM service \
+        let mut transaction = self.readers.begin_snapshot().await?;
+        let counts: Vec<Row> = match hosts {
+            ServiceQuery::AfterHost(host, limit) => transaction
+                .query(
+                    "SELECT host, count(DISTINCT version) AS capabilities FROM service \
                      WHERE host > $1 AND EXISTS (SELECT 1 FROM capability WHERE head = version) \
                      GROUP BY host ORDER BY host LIMIT $2",
-                    )
-                    .bind(before_nul(host.unwrap_or_default()))
-                    .bind(i64::from(limit))
-                    .fetch_all(&mut *transaction)
-                    .await?
-                }
-                ServiceQuery::ByHosts(hosts) => sqlx::query(concat!(
-                    "SELECT host, count(DISTINCT version) AS capabilities FROM service WHERE host ",
-                    among!("$1"),
-                    " AND EXISTS (SELECT 1 FROM capability WHERE head = version) \
+                )
+                .bind(before_nul(host.unwrap_or_default()))
+                .bind(i64::from(limit)),
+            ServiceQuery::ByHosts(hosts) => transaction
+                .query(
+                    "SELECT host, count(DISTINCT version) AS capabilities FROM service \
+                     WHERE host {among $1} \
+                     AND EXISTS (SELECT 1 FROM capability WHERE head = version) \
                      GROUP BY host ORDER BY host",
-                ))
-                .bind(list(hosts.iter().map(Domain::as_str)))
-                .fetch_all(&mut *transaction)
-                .await?,
-            };
+                )
+                .bind_list(hosts.iter().map(Domain::as_str)),
+        }
+        .fetch_all()
+        .await?;
         let mut services = to_services(&counts)?;
-        let hosts = list(services.keys().map(String::as_str));
-        let titles = sqlx::query(concat!(
-            "SELECT host, title, format FROM service WHERE host ",
-            among!("$1"),
-            " AND EXISTS (SELECT 1 FROM capability WHERE head = version) \
+        let hosts: Vec<String> = services.keys().cloned().collect();
+        let titles = transaction
+            .query(
+                "SELECT host, title, format FROM service WHERE host {among $1} \
+             AND EXISTS (SELECT 1 FROM capability WHERE head = version) \
              GROUP BY host, title, format ORDER BY count(*) DESC, title",
-        ))
-        .bind(&hosts)
-        .fetch_all(&mut *transaction)
-        .await?;
+            )
+            .bind_list(hosts.iter().map(String::as_str))
+            .fetch_all()
+            .await?;
         add_titles(&mut services, &titles)?;
-        let permissions = sqlx::query(concat!(
-            "SELECT DISTINCT host, permission FROM service \
-             JOIN permission ON permission.version = service.version WHERE host ",
-            among!("$1"),
-            " AND EXISTS (SELECT 1 FROM capability WHERE head = service.version) \
+        let permissions = transaction
+            .query(
+                "SELECT DISTINCT host, permission FROM service \
+             JOIN permission ON permission.version = service.version WHERE host {among $1} \
+             AND EXISTS (SELECT 1 FROM capability WHERE head = service.version) \
              ORDER BY permission",
-        ))
-        .bind(&hosts)
-        .fetch_all(&mut *transaction)
-        .await?;
+            )
+            .bind_list(hosts.iter().map(String::as_str))
+            .fetch_all()
+            .await?;
         add_permissions(&mut services, &permissions)?;
         Ok(services.into_values().collect())
     }
@@ -136,16 +132,18 @@ impl RelationStore for Engine {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<VersionEntry>, Error> {
-        let rows = sqlx::query(concat_entry!(
-            "WHERE version.id = capability.head AND capability.name > $1 \
+        let rows = self
+            .readers
+            .query(concat_entry!(
+                "WHERE version.id = capability.head AND capability.name > $1 \
              AND version.id IN (SELECT version FROM service WHERE host = $2) \
              ORDER BY capability.name LIMIT $3"
-        ))
-        .bind(before_nul(after.unwrap_or_default()))
-        .bind(host.as_str())
-        .bind(i64::from(limit))
-        .fetch_all(self.readers())
-        .await?;
+            ))
+            .bind(before_nul(after.unwrap_or_default()))
+            .bind(host.as_str())
+            .bind(i64::from(limit))
+            .fetch_all()
+            .await?;
         Ok(to_entries(&rows))
     }
 
@@ -155,16 +153,14 @@ impl RelationStore for Engine {
         names: &[String],
         limit: u32,
     ) -> Result<Vec<VersionEntry>, Error> {
-        let rows = sqlx::query(concat_entry!(
+        let rows = self.readers.query(concat_entry!(
             "WHERE version.id = capability.head AND version.id IN \
-             (SELECT version FROM port WHERE side = $1 AND name ",
-            among!("$2"),
-            ") ORDER BY capability.name LIMIT $3"
+             (SELECT version FROM port WHERE side = $1 AND name {among $2}) ORDER BY capability.name LIMIT $3"
         ))
         .bind(side as i64)
-        .bind(list(names.iter().map(String::as_str)))
+        .bind_list(names.iter().map(String::as_str))
         .bind(i64::from(limit))
-        .fetch_all(self.readers())
+        .fetch_all()
         .await?;
         Ok(to_entries(&rows))
     }
@@ -172,45 +168,50 @@ impl RelationStore for Engine {
 
 /// Writes the rows of a version that has none.
 pub(super) async fn insert_relations(
-    transaction: &mut Transaction<'static, Backend>,
+    transaction: &mut Transaction<'_>,
     version: i64,
     relations: &RelationRows,
 ) -> Result<(), Error> {
     for name in &relations.uses {
-        sqlx::query("INSERT INTO dependency (version, uses) VALUES ($1, $2)")
+        transaction
+            .query("INSERT INTO dependency (version, uses) VALUES ($1, $2)")
             .bind(version)
             .bind(name.as_str())
-            .execute(&mut **transaction)
+            .execute()
             .await?;
     }
     for ServiceUse { host, title, format } in &relations.services {
-        sqlx::query("INSERT INTO service (version, host, title, format) VALUES ($1, $2, $3, $4)")
+        transaction
+            .query("INSERT INTO service (version, host, title, format) VALUES ($1, $2, $3, $4)")
             .bind(version)
             .bind(host.as_str())
             .bind(title.as_deref().map(without_nul))
             .bind(format.map(TaskFormat::as_str))
-            .execute(&mut **transaction)
+            .execute()
             .await?;
     }
     for permission in &relations.permissions {
-        sqlx::query("INSERT INTO permission (version, permission) VALUES ($1, $2)")
+        transaction
+            .query("INSERT INTO permission (version, permission) VALUES ($1, $2)")
             .bind(version)
             .bind(permission.as_str())
-            .execute(&mut **transaction)
+            .execute()
             .await?;
     }
     for (side, name) in &relations.ports {
-        sqlx::query("INSERT INTO port (version, side, name) VALUES ($1, $2, $3)")
+        transaction
+            .query("INSERT INTO port (version, side, name) VALUES ($1, $2, $3)")
             .bind(version)
             .bind(*side as i64)
             .bind(name)
-            .execute(&mut **transaction)
+            .execute()
             .await?;
     }
-    sqlx::query("INSERT INTO derived (version, rules) VALUES ($1, $2)")
+    transaction
+        .query("INSERT INTO derived (version, rules) VALUES ($1, $2)")
         .bind(version)
         .bind(RULES)
-        .execute(&mut **transaction)
+        .execute()
         .await?;
     Ok(())
 }
@@ -218,11 +219,11 @@ pub(super) async fn insert_relations(
 /// Appends a change for every direct and indirect dependent of this capability, because its permissions and
 /// formats may have changed.
 pub(super) async fn append_dependent_changes(
-    transaction: &mut Transaction<'static, Backend>,
+    transaction: &mut Transaction<'_>,
     capability: i64,
     at: i64,
 ) -> Result<(), Error> {
-    sqlx::query(
+    transaction.query(
         "WITH RECURSIVE above (id, name) AS ( \
              SELECT id, name FROM capability WHERE id = $1 \
              UNION \
@@ -234,7 +235,7 @@ pub(super) async fn append_dependent_changes(
     )
     .bind(capability)
     .bind(at)
-    .execute(&mut **transaction)
+    .execute()
     .await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Tokens, in SQL that every engine reads alike.
+//! Tokens.
 
 use a2s::Digest;
 use a2s_api::RegistryAction;
@@ -6,7 +6,7 @@ use a2s_api::TokenSubject;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::Engine;
+use super::SqlStore;
 use super::lifecycle::insert_event;
 use crate::store::Error;
 use crate::store::lifecycle::{AuditActor, AuditDetail};
@@ -14,7 +14,7 @@ use crate::store::row_mapping::to_token;
 use crate::store::tokens::{MAX_TOKENS, TokenResult, TokenRow, TokenStore};
 
 #[async_trait]
-impl TokenStore for Engine {
+impl TokenStore for SqlStore {
     async fn insert_token(
         &self,
         token: &TokenRow,
@@ -22,28 +22,29 @@ impl TokenStore for Engine {
         by: &AuditActor,
     ) -> Result<TokenResult, Error> {
         let mut transaction = self.begin().await?;
-        let (all, same): (i64, i64) =
-            sqlx::query_as("SELECT count(*), count(CASE WHEN name = $1 THEN 1 END) FROM token")
-                .bind(token.name.as_str())
-                .fetch_one(&mut *transaction)
-                .await?;
+        let (all, same): (i64, i64) = transaction
+            .query("SELECT count(*), count(CASE WHEN name = $1 THEN 1 END) FROM token")
+            .bind(token.name.as_str())
+            .fetch_one()
+            .await?;
         if same > 0 {
             return Ok(TokenResult::NameTaken);
         }
         if all >= i64::from(MAX_TOKENS) {
             return Ok(TokenResult::TooMany);
         }
-        sqlx::query(
-            "INSERT INTO token (name, digest, scopes, created_at, expires_at) \
+        transaction
+            .query(
+                "INSERT INTO token (name, digest, scopes, created_at, expires_at) \
              VALUES ($1, $2, $3, $4, $5)",
-        )
-        .bind(token.name.as_str())
-        .bind(digest.as_bytes().as_slice())
-        .bind(token.scopes_text())
-        .bind(token.created_at.as_millisecond())
-        .bind(token.expires_at.map(Timestamp::as_millisecond))
-        .execute(&mut *transaction)
-        .await?;
+            )
+            .bind(token.name.as_str())
+            .bind(digest.as_bytes().as_slice())
+            .bind(token.scopes_text())
+            .bind(token.created_at.as_millisecond())
+            .bind(token.expires_at.map(Timestamp::as_millisecond))
+            .execute()
+            .await?;
         let (action, detail) = (RegistryAction::CreateToken, Some(token.detail()));
         let subject = Some(&token.name);
         let entry = AuditDetail { action, name: None, release: None, subject, detail };
@@ -54,11 +55,11 @@ impl TokenStore for Engine {
 
     async fn revoke_token(&self, name: &TokenSubject, by: &AuditActor) -> Result<bool, Error> {
         let mut transaction = self.begin().await?;
-        let deleted = sqlx::query("DELETE FROM token WHERE name = $1")
+        let deleted = transaction
+            .query("DELETE FROM token WHERE name = $1")
             .bind(name.as_str())
-            .execute(&mut *transaction)
-            .await?
-            .rows_affected();
+            .execute()
+            .await?;
         if deleted == 0 {
             return Ok(false);
         }
@@ -70,16 +71,17 @@ impl TokenStore for Engine {
     }
 
     async fn find_token(&self, digest: Digest) -> Result<Option<TokenRow>, Error> {
-        let row = sqlx::query("SELECT * FROM token WHERE digest = $1")
+        let row = self
+            .readers
+            .query("SELECT * FROM token WHERE digest = $1")
             .bind(digest.as_bytes().as_slice())
-            .fetch_optional(self.readers())
+            .fetch_optional()
             .await?;
         row.as_ref().map(to_token).transpose()
     }
 
     async fn list_tokens(&self) -> Result<Vec<TokenRow>, Error> {
-        let rows =
-            sqlx::query("SELECT * FROM token ORDER BY name").fetch_all(self.readers()).await?;
+        let rows = self.readers.query("SELECT * FROM token ORDER BY name").fetch_all().await?;
         rows.iter().map(to_token).collect()
     }
 }

@@ -1,19 +1,15 @@
-//! Writes of many runs together: a statement costs a round trip to the server, and many runs write many
-//! items at the same time.
+//! The statement for items in PostgreSQL: a statement costs a round trip to the server, and many runs write
+//! many items at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a2s_api::{RunEvent, RunStatus};
 use serde::Deserialize;
-use sqlx::postgres::{PgConnection, PgExecutor, PgPool};
+use sqlx::postgres::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::journal::store::LeaseEpoch;
 use crate::journal::store::batch_writer::TaskOutcome;
-use crate::journal::store::notifications::{NOTIFY_FREE, NOTIFY_REST};
-use crate::journal::store::persisted_item::{JournalItem, number, status_after, to_json_text};
-use crate::journal::store::run_queue::status_columns;
-use crate::vault::Ciphertext;
+use crate::journal::store::persisted_item::{JournalItem, number, to_json_text};
 
 /// Inserts events and exchanges of the runs with a row in the epoch of these items, if the first new event
 /// follows the last one of the run. Returns those runs. Their rows are locked, so that no executor takes
@@ -43,54 +39,25 @@ const INSERT: &str = "
     )
     SELECT id FROM held";
 
-/// Writes the items of runs if they are plain and in order: one statement, which is a transaction. `None`
-/// when they have to be written one by one.
-pub(super) async fn commit_items(
-    pool: &PgPool,
-    crowd: &[&JournalItem],
-) -> Result<Option<Vec<TaskOutcome>>, sqlx::Error> {
-    insert_together(pool, crowd).await
-}
-
-/// Writes the items of runs, in order. An event is left out if it does not follow the last one of its run,
-/// comes when the run is over, or is for a past epoch.
-pub(super) async fn write_items(
+/// Writes the items of runs, in order.
+pub(super) async fn insert(
     connection: &mut PgConnection,
     crowd: &[&JournalItem],
 ) -> Result<Vec<TaskOutcome>, sqlx::Error> {
-    if crowd.is_empty() {
-        return Ok(Vec::new());
+    if let Some(outcomes) = insert_together(&mut *connection, crowd).await? {
+        return Ok(outcomes);
     }
-    let outcomes = match insert_together(&mut *connection, crowd).await? {
-        Some(outcomes) => outcomes,
-        None => {
-            let mut outcomes = Vec::with_capacity(crowd.len());
-            for item in crowd {
-                let alone = insert_together(&mut *connection, &[item]).await?;
-                outcomes.extend(alone.unwrap_or_else(|| vec![TaskOutcome::OutOfTurn]));
-            }
-            outcomes
-        }
-    };
-    for (item, outcome) in crowd.iter().zip(&outcomes) {
-        if let (JournalItem::Event { event, besides, .. }, TaskOutcome::Done) = (item, outcome) {
-            if let Some(sealed) = &besides.sealed {
-                add_sealed(connection, event, sealed).await?;
-            }
-            if let Some(obsolete) = besides.obsolete {
-                delete_sealed(connection, event.run, obsolete).await?;
-            }
-            if let Some(status) = status_after(event) {
-                set_status(connection, event, status).await?;
-            }
-        }
+    let mut outcomes = Vec::with_capacity(crowd.len());
+    for item in crowd {
+        let alone = insert_together(&mut *connection, &[item]).await?;
+        outcomes.extend(alone.unwrap_or_else(|| vec![TaskOutcome::OutOfTurn]));
     }
     Ok(outcomes)
 }
 
 /// Inserts all items in one statement. `None` when the events of a run do not follow each other, or are for
 /// several epochs: nothing is inserted then.
-async fn insert_together(
+pub(super) async fn insert_together(
     executor: impl PgExecutor<'_>,
     crowd: &[&JournalItem],
 ) -> Result<Option<Vec<TaskOutcome>>, sqlx::Error> {
@@ -155,23 +122,6 @@ async fn insert_together(
     Ok(Some(crowd.iter().map(outcome).collect()))
 }
 
-pub(super) async fn add_sealed(
-    connection: &mut PgConnection,
-    event: &RunEvent,
-    sealed: &Ciphertext,
-) -> Result<(), sqlx::Error> {
-    let Ciphertext { key_id, nonce, bytes } = sealed;
-    sqlx::query("INSERT INTO sealed (run, seq, key_id, nonce, sealed) VALUES ($1, $2, $3, $4, $5)")
-        .bind(event.run.to_string())
-        .bind(number(event.seq))
-        .bind(key_id)
-        .bind(nonce)
-        .bind(bytes)
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
 /// The type of an event. It is read here because the server would have to parse the whole event for it, and
 /// does not accept NUL in it.
 fn kind_of(event: &str) -> Result<String, sqlx::Error> {
@@ -181,52 +131,4 @@ fn kind_of(event: &str) -> Result<String, sqlx::Error> {
     }
     let typed: Result<EventType, _> = serde_json::from_str(event);
     typed.map(|typed| typed.r#type).map_err(|error| sqlx::Error::Encode(Box::new(error)))
-}
-
-/// Deletes the values that are sealed with the event of this number.
-async fn delete_sealed(
-    connection: &mut PgConnection,
-    run: Uuid,
-    seq: u64,
-) -> Result<(), sqlx::Error> {
-    sqlx::query("DELETE FROM sealed WHERE run = $1 AND seq = $2")
-        .bind(run.to_string())
-        .bind(number(seq))
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
-async fn set_status(
-    connection: &mut PgConnection,
-    event: &RunEvent,
-    status: RunStatus,
-) -> Result<(), sqlx::Error> {
-    let (column, queued) = status_columns(status);
-    let ended_at = Some(event.at.as_millisecond()).filter(|_| status.is_final());
-    sqlx::query(
-        "UPDATE run SET status = $2, ended_at = $3, queued = $4, owner = NULL, lease_until = NULL,
-             takeovers = 0
-         WHERE id = $1",
-    )
-    .bind(event.run.to_string())
-    .bind(column)
-    .bind(ended_at)
-    .bind(queued)
-    .execute(&mut *connection)
-    .await?;
-    if status.is_final() {
-        sqlx::query("DELETE FROM sealed WHERE run = $1")
-            .bind(event.run.to_string())
-            .execute(&mut *connection)
-            .await?;
-    }
-    let word = match status {
-        // The resolving executor takes it over, or leaves it to be found.
-        RunStatus::Running => return Ok(()),
-        RunStatus::Queued => NOTIFY_FREE,
-        _ => NOTIFY_REST,
-    };
-    sqlx::query(word).execute(connection).await?;
-    Ok(())
 }

@@ -3,8 +3,9 @@
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 
-use super::commit;
-use crate::journal::store::batch_writer::{TaskOutcome, WriterJob};
+use super::append::WriterTarget;
+use super::batch_writer::{TaskOutcome, WriterJob};
+use super::tasks::commit;
 
 /// A small write that changes nothing.
 const PROOF: &str = "UPDATE executor SET identity = identity";
@@ -15,7 +16,7 @@ const PROOF: &str = "UPDATE executor SET identity = identity";
 /// transactions on its own and does not notice this, so it rejects every later transaction. A connection
 /// with a failed transaction is therefore closed, and the next job opens another one.
 #[derive(Debug)]
-pub(in crate::journal::store) struct WriterConnection {
+pub(super) struct WriterConnection {
     options: SqliteConnectOptions,
     /// None after a failure, until a new connection has written something.
     connection: Option<SqliteConnection>,
@@ -28,7 +29,7 @@ impl WriterConnection {
     }
 
     /// Performs jobs in order and together.
-    pub(in crate::journal::store) async fn commit(
+    pub(super) async fn commit(
         &mut self,
         jobs: &[WriterJob],
     ) -> Result<Vec<TaskOutcome>, sqlx::Error> {
@@ -36,7 +37,7 @@ impl WriterConnection {
             Some(connection) => connection,
             None => self.reconnect().await?,
         };
-        let committed = commit(&mut connection, jobs).await;
+        let committed = commit(WriterTarget::Sqlite(&mut connection), jobs).await;
         if committed.is_ok() {
             self.connection = Some(connection);
         } else {
@@ -59,7 +60,7 @@ impl WriterConnection {
         Ok(connection)
     }
 
-    pub(in crate::journal::store) async fn close(self) {
+    pub(super) async fn close(self) {
         if let Some(connection) = self.connection {
             close(connection).await;
         }

@@ -1,18 +1,15 @@
-//! Writes of many runs together, events and exchanges: a statement costs two thread switches, and many runs
-//! write many items at the same time.
+//! The statements for items in SQLite: a statement costs two thread switches, and many runs write many items
+//! at the same time.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use a2s_api::{RunEvent, RunStatus};
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 
 use crate::journal::store::LeaseEpoch;
 use crate::journal::store::batch_writer::{MAX_BATCH, TaskOutcome};
-use crate::journal::store::persisted_item::{JournalItem, number, status_after, to_json_text};
-use crate::journal::store::run_queue::status_columns;
-use crate::vault::Ciphertext;
+use crate::journal::store::persisted_item::{JournalItem, number, to_json_text};
 
 /// The numbers of events, and of exchanges, that a statement can write. The smallest sufficient one is
 /// used, and its unused rows are null: so there are few statements, and each is compiled once.
@@ -65,55 +62,31 @@ static STATEMENTS: LazyLock<[InsertStatements; SIZES.len()]> = LazyLock::new(|| 
     })
 });
 
-/// Commits the items of runs, if they are plain. `None` when they have to be written as part of a
-/// transaction.
+/// Commits plain items of runs.
 pub(super) async fn commit_items(
     connection: &mut SqliteConnection,
     crowd: &[&JournalItem],
-) -> Result<Option<Vec<TaskOutcome>>, sqlx::Error> {
-    if !crowd.iter().all(|item| item.is_plain()) {
-        return Ok(None);
+) -> Result<Vec<TaskOutcome>, sqlx::Error> {
+    let committed = insert_by(connection, |statements| &statements.commit, crowd).await;
+    if committed.is_err() {
+        // Fails where nothing was begun, which is as good.
+        let _ = sqlx::query("ROLLBACK").execute(connection).await;
     }
-    match insert(connection, |statements| &statements.commit, crowd).await {
-        Ok(outcomes) => Ok(Some(outcomes)),
-        Err(error) => {
-            // Fails where nothing was begun, which is as good.
-            let _ = sqlx::query("ROLLBACK").execute(connection).await;
-            Err(error)
-        }
-    }
+    committed
 }
 
-/// Writes the items of runs, in order. An event is left out if it does not follow the last one of its run,
-/// or comes when the run is over.
-pub(super) async fn write_items(
+/// Writes the items of runs, in order.
+pub(super) async fn insert(
     connection: &mut SqliteConnection,
     crowd: &[&JournalItem],
 ) -> Result<Vec<TaskOutcome>, sqlx::Error> {
-    if crowd.is_empty() {
-        return Ok(Vec::new());
-    }
-    let outcomes = insert(connection, |statements| &statements.insert, crowd).await?;
-    for (item, outcome) in crowd.iter().zip(&outcomes) {
-        if let (JournalItem::Event { event, besides, .. }, TaskOutcome::Done) = (item, outcome) {
-            if let Some(sealed) = &besides.sealed {
-                add_sealed(connection, event, sealed).await?;
-            }
-            if let Some(obsolete) = besides.obsolete {
-                delete_sealed(connection, event.run, obsolete).await?;
-            }
-            if let Some(status) = status_after(event) {
-                set_status(connection, event, status).await?;
-            }
-        }
-    }
-    Ok(outcomes)
+    insert_by(connection, |statements| &statements.insert, crowd).await
 }
 
 /// Selects one of the statements of a size.
 type Choice = fn(&'static InsertStatements) -> &'static String;
 
-async fn insert(
+async fn insert_by(
     connection: &mut SqliteConnection,
     choice: Choice,
     crowd: &[&JournalItem],
@@ -173,80 +146,4 @@ async fn insert_together(
     // statements after it.
     let inserted: Vec<i64> = query.fetch_all(connection).await?;
     Ok(inserted == [events])
-}
-
-/// Writes an event of a new run.
-pub(super) async fn insert_first_event(
-    connection: &mut SqliteConnection,
-    event: &RunEvent,
-    sealed: Option<&Ciphertext>,
-) -> Result<(), sqlx::Error> {
-    sqlx::query("INSERT INTO event (run, seq, type, event) VALUES (?1, ?2, ?3 ->> 'type', ?3)")
-        .bind(event.run.to_string())
-        .bind(number(event.seq))
-        .bind(to_json_text(event)?)
-        .execute(&mut *connection)
-        .await?;
-    match sealed {
-        Some(sealed) => add_sealed(connection, event, sealed).await,
-        None => Ok(()),
-    }
-}
-
-async fn add_sealed(
-    connection: &mut SqliteConnection,
-    event: &RunEvent,
-    sealed: &Ciphertext,
-) -> Result<(), sqlx::Error> {
-    let Ciphertext { key_id, nonce, bytes } = sealed;
-    sqlx::query("INSERT INTO sealed (run, seq, key_id, nonce, sealed) VALUES (?1, ?2, ?3, ?4, ?5)")
-        .bind(event.run.to_string())
-        .bind(number(event.seq))
-        .bind(key_id)
-        .bind(nonce)
-        .bind(bytes)
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
-/// Deletes the values that are sealed with the event of this number.
-async fn delete_sealed(
-    connection: &mut SqliteConnection,
-    run: Uuid,
-    seq: u64,
-) -> Result<(), sqlx::Error> {
-    sqlx::query("DELETE FROM sealed WHERE run = ?1 AND seq = ?2")
-        .bind(run.to_string())
-        .bind(number(seq))
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
-async fn set_status(
-    connection: &mut SqliteConnection,
-    event: &RunEvent,
-    status: RunStatus,
-) -> Result<(), sqlx::Error> {
-    let (column, queued) = status_columns(status);
-    let ended_at = Some(event.at.as_millisecond()).filter(|_| status.is_final());
-    sqlx::query(
-        "UPDATE run SET status = ?2, ended_at = ?3, queued = ?4, owner = NULL, lease_until = NULL,
-             takeovers = 0
-         WHERE id = ?1",
-    )
-    .bind(event.run.to_string())
-    .bind(column)
-    .bind(ended_at)
-    .bind(queued)
-    .execute(&mut *connection)
-    .await?;
-    if status.is_final() {
-        sqlx::query("DELETE FROM sealed WHERE run = ?1")
-            .bind(event.run.to_string())
-            .execute(&mut *connection)
-            .await?;
-    }
-    Ok(())
 }

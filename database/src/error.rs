@@ -1,0 +1,106 @@
+//! Failures of a database.
+
+use sqlx::migrate::MigrateError;
+use sqlx::postgres::PgDatabaseError;
+
+/// An error of a database. The engine's message is for the log, not for callers.
+#[derive(Debug, thiserror::Error)]
+#[error("{source}")]
+pub struct Error {
+    kind: ErrorKind,
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// The kind of a database error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The database did not respond correctly; it may later.
+    Unavailable,
+    /// The database cannot be opened.
+    Unusable,
+    /// A newer version of the program created the database.
+    Newer,
+    /// It lacks data that was there before.
+    Lost,
+}
+
+impl Error {
+    /// Creates an error of a kind.
+    pub fn new(
+        kind: ErrorKind,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self { kind, source: source.into() }
+    }
+
+    /// Creates an error for a database that may respond later.
+    pub fn unavailable(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::new(ErrorKind::Unavailable, source)
+    }
+
+    /// Creates an error for a database that cannot be opened.
+    pub fn unusable(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::new(ErrorKind::Unusable, source)
+    }
+
+    /// Converts a failure to open a database: a server that is away may come back; one that refuses keeps
+    /// refusing until an operator fixes the cause.
+    pub fn from_open(error: sqlx::Error) -> Self {
+        if is_unavailable(&error) { Self::unavailable(error) } else { Self::unusable(error) }
+    }
+
+    /// The kind of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        Self::unavailable(error)
+    }
+}
+
+impl From<MigrateError> for Error {
+    fn from(error: MigrateError) -> Self {
+        match error {
+            // The database knows a migration that this program does not.
+            MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..) => {
+                Self::new(ErrorKind::Newer, error)
+            }
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+                Self::from_open(error)
+            }
+            other => Self::unusable(other),
+        }
+    }
+}
+
+/// The PostgreSQL error classes for connections, transactions that conflict with another, resources, an
+/// operator who stops or starts the server, a timeout that ends a statement, and the disk.
+const TRANSIENT_CLASSES: [&str; 5] = ["08", "40", "53", "57", "58"];
+/// The same codes in other classes: a server that is read-only, as after a failover, the timeouts of idle
+/// transactions and sessions, and a lock that was not obtained in time.
+const TRANSIENT_STATES: [&str; 4] = ["25006", "25P03", "25P04", "55P03"];
+/// The SQLite results for a locked file, for memory, and for a disk that fails, is full, or is read-only:
+/// BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN and PROTOCOL.
+const TRANSIENT_RESULTS: [i32; 8] = [5, 6, 7, 8, 10, 13, 14, 15];
+
+/// Returns true when the database may become available again without a change.
+pub fn is_unavailable(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,
+        sqlx::Error::Database(error) => {
+            let Some(code) = error.code() else { return false };
+            if error.try_downcast_ref::<PgDatabaseError>().is_some() {
+                TRANSIENT_CLASSES.iter().any(|class| code.starts_with(class))
+                    || TRANSIENT_STATES.contains(&&*code)
+            } else {
+                // The lower byte of a code is what all of its kind share.
+                code.parse().is_ok_and(|code: i32| TRANSIENT_RESULTS.contains(&(code & 0xff)))
+            }
+        }
+        _ => false,
+    }
+}

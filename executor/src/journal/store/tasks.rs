@@ -1,0 +1,413 @@
+//! The tasks of the writer, in SQL.
+//!
+//! Whatever one executor does to a run in PostgreSQL holds the row of the run to the end of its
+//! transaction, and looks at that row's epoch when it has it. So the journal has one writer at a time,
+//! however late an executor learns that its run was given to another one. Rows are locked in the order of
+//! their ids. In SQLite a transaction that writes is alone.
+
+use a2s::Digest;
+use database::dialect::Engine;
+use database::{Pool, Transaction};
+use uuid::Uuid;
+
+use super::append::{WriterTarget, insert_first_event, write_items};
+use super::batch_writer::{TaskOutcome, WriterJob, WriterTask};
+use super::notifications::{Notification, notify};
+use super::run_queue::{IS_ANY, LOAD, NEXT_TURNS, NOTE_TURNS, QueueDecision, turns_json};
+use super::{
+    ClaimedRow, CreateResult, LeaseEpoch, LeaseTerms, NewPlan, NewRun, TenantCaps, TenantLoad,
+    parse_ids, parse_owner_of_key, plans, to_claimed_runs, to_milliseconds, to_renewed_runs,
+};
+
+/// The columns that are set when a run is given to an executor, followed by the number to add to its
+/// takeovers. If a step has finished since the last time, the earlier takeovers were not caused by the run.
+macro_rules! give {
+    () => {
+        "epoch = epoch + 1,
+         taken_at = (SELECT max(seq) FROM event WHERE event.run = run.id),
+         takeovers = CASE WHEN EXISTS (SELECT 1 FROM event WHERE event.run = run.id
+                                       AND seq > taken_at AND type = 'step_finished')
+                          THEN 0 ELSE takeovers END + "
+    };
+}
+
+/// Takes all runs from executors that have ended.
+pub(super) const RELEASE_ALL: &str = concat!(
+    "UPDATE run SET owner = NULL, lease_until = NULL, ",
+    give!(),
+    "1 WHERE owner IS NOT NULL",
+);
+
+/// Performs jobs of the writer together and in order.
+pub(super) async fn commit(
+    mut target: WriterTarget<'_>,
+    jobs: &[WriterJob],
+) -> Result<Vec<TaskOutcome>, sqlx::Error> {
+    let items: Option<Vec<_>> = jobs.iter().map(|job| job.task.plain_item()).collect();
+    if let Some(crowd) = items
+        && let Some(outcomes) = target.commit_items(&crowd).await?
+    {
+        return Ok(outcomes);
+    }
+    let mut transaction = target.begin().await?;
+    let mut outcomes = Vec::with_capacity(jobs.len());
+    let mut crowd = Vec::new();
+    for job in jobs {
+        if let Some(item) = job.task.plain_item() {
+            crowd.push(item);
+            continue;
+        }
+        outcomes.extend(write_items(&mut transaction, &std::mem::take(&mut crowd)).await?);
+        outcomes.push(perform(&mut transaction, &job.task).await?);
+    }
+    outcomes.extend(write_items(&mut transaction, &crowd).await?);
+    transaction.commit().await?;
+    Ok(outcomes)
+}
+
+/// Performs a task that need not wait for the writes of runs.
+pub(super) async fn perform_alone(
+    pool: &Pool,
+    task: &WriterTask,
+) -> Result<TaskOutcome, sqlx::Error> {
+    let mut transaction = pool.begin().await?;
+    let outcome = perform(&mut transaction, task).await?;
+    transaction.commit().await?;
+    Ok(outcome)
+}
+
+async fn perform(
+    transaction: &mut Transaction<'_>,
+    task: &WriterTask,
+) -> Result<TaskOutcome, sqlx::Error> {
+    match task {
+        WriterTask::Append(item) => {
+            let mut outcomes = write_items(transaction, &[item]).await?;
+            return Ok(outcomes.pop().unwrap_or(TaskOutcome::OutOfTurn));
+        }
+        WriterTask::Create(run) => return create(transaction, run).await.map(TaskOutcome::Created),
+        WriterTask::StorePlan(plan) => return store_plan(transaction, plan).await,
+        WriterTask::SweepPlans(now) => {
+            let cleared = transaction.query(plans::CLEAR_EXPIRED).bind(now.as_millisecond());
+            cleared.execute().await?;
+            let before = plans::forgotten_before(*now);
+            transaction.query(plans::DELETE_EXPIRED).bind(before).execute().await?;
+        }
+        WriterTask::RequestCancel(run) => {
+            transaction
+                .query("UPDATE run SET cancel_requested = 1 WHERE id = $1")
+                .bind(run.to_string())
+                .execute()
+                .await?;
+            notify(transaction, Notification::Cancel(*run)).await?;
+        }
+        WriterTask::MarkReported(runs) => {
+            transaction
+                .query(
+                    "UPDATE run SET reported = 1 WHERE id IN
+                         (SELECT id FROM run WHERE id {among $1} AND reported = 0
+                          ORDER BY id {FOR NO KEY UPDATE})",
+                )
+                .bind_list(runs.iter().map(Uuid::to_string))
+                .execute()
+                .await?;
+        }
+        WriterTask::Delete(run) => {
+            let over = "SELECT id FROM run WHERE id = $1 AND ended_at IS NOT NULL {FOR UPDATE}";
+            let ids = transaction.query(over).bind(run.to_string()).fetch_values().await?;
+            return delete(transaction, &ids).await;
+        }
+        WriterTask::Forget { before, limit } => {
+            // Those that another executor is just forgetting are left to it.
+            let over = "SELECT id FROM run WHERE ended_at < $1 ORDER BY ended_at LIMIT $2
+                        {FOR UPDATE SKIP LOCKED}";
+            let query = transaction.query(over).bind(before.as_millisecond());
+            let ids = query.bind(to_limit(*limit)).fetch_values().await?;
+            return delete(transaction, &ids).await;
+        }
+        WriterTask::Claim { lease, live, caps, limit } => {
+            return claim(transaction, *lease, live, caps, *limit).await;
+        }
+        WriterTask::Renew { lease, live } => return renew(transaction, *lease, live).await,
+        WriterTask::Release { owner } => {
+            transaction
+                .query(
+                    "UPDATE run SET owner = NULL, lease_until = NULL, epoch = epoch + 1 WHERE id IN
+                         (SELECT id FROM run WHERE owner = $1 ORDER BY id {FOR NO KEY UPDATE})",
+                )
+                .bind(owner.to_string())
+                .execute()
+                .await?;
+            notify(transaction, Notification::RunsAvailable).await?;
+        }
+        WriterTask::Probe => {
+            // A server that only reads refuses it, though it changes nothing.
+            let proof = "UPDATE executor SET identity = identity WHERE false";
+            transaction.query(proof).execute().await?;
+        }
+    }
+    Ok(TaskOutcome::Done)
+}
+
+async fn create(
+    transaction: &mut Transaction<'_>,
+    run: &NewRun,
+) -> Result<CreateResult, sqlx::Error> {
+    let place = decide_place(transaction, run).await?;
+    let lease = run.lease.filter(|_| place == QueueDecision::Start);
+    if !insert_run(transaction, run, lease).await? {
+        let known: (String, String) = transaction
+            .query("SELECT id, request_digest FROM run WHERE idempotency_key = $1")
+            .bind(&run.key)
+            .fetch_one()
+            .await?;
+        return existing_run(&known);
+    }
+    // One that has a key which is known is none too many.
+    if place == QueueDecision::Refuse {
+        take_back(transaction, run).await?;
+        return Ok(CreateResult::Full);
+    }
+    if let Some(plan) = run.plan
+        && !use_plan(transaction, plan, run).await?
+    {
+        take_back(transaction, run).await?;
+        return Ok(CreateResult::PlanGone);
+    }
+    // In order: others may be storing the same ones.
+    let mut documents: Vec<_> = run.documents.iter().collect();
+    documents.sort();
+    for (digest, source) in documents {
+        transaction
+            .query("INSERT INTO document (digest, source) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+            .bind(digest.to_string())
+            .bind(source)
+            .execute()
+            .await?;
+    }
+    insert_first_event(transaction, &run.first, "run_started", run.sealed.as_ref()).await?;
+    if lease.is_some() {
+        return Ok(CreateResult::New);
+    }
+    insert_first_event(transaction, &run.queued_event(), "run_queued", None).await?;
+    // Another executor may have room.
+    notify(transaction, Notification::RunsAvailable).await?;
+    Ok(CreateResult::Queued)
+}
+
+/// Inserts the row of a run. Returns false when its idempotency key belongs to another run. Of several with
+/// one key at once the first is waited for, and seen then.
+async fn insert_run(
+    transaction: &mut Transaction<'_>,
+    run: &NewRun,
+    lease: Option<LeaseTerms>,
+) -> Result<bool, sqlx::Error> {
+    let inserted = transaction
+        .query(
+            "INSERT INTO run
+                 (id, status, choices, owner, lease_until, epoch, idempotency_key, request_digest,
+                  name, tenant, queued)
+             VALUES ($1, 'running', $2, $3, {now} + $4, $5, $6, $7, $8, $9, $10)
+             ON CONFLICT (idempotency_key) DO NOTHING",
+        )
+        .bind(run.first.run.to_string())
+        .bind(&run.choices)
+        .bind(lease.map(|lease| lease.owner.to_string()))
+        .bind(lease.map(|lease| to_milliseconds(lease.length)))
+        .bind(LeaseEpoch::FIRST.0)
+        .bind(&run.key)
+        .bind(run.request_digest.to_string())
+        .bind(run.name.as_str())
+        .bind(run.tenant.to_string())
+        .bind(i64::from(lease.is_none()))
+        .execute()
+        .await?;
+    Ok(inserted != 0)
+}
+
+fn existing_run((id, digest): &(String, String)) -> Result<CreateResult, sqlx::Error> {
+    let owner = parse_owner_of_key(id, digest);
+    let (id, digest) = owner.map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+    Ok(CreateResult::Existing(id, digest))
+}
+
+/// Deletes the row of a run that cannot be started. Nobody else has seen it.
+async fn take_back(transaction: &mut Transaction<'_>, run: &NewRun) -> Result<(), sqlx::Error> {
+    let delete = transaction.query("DELETE FROM run WHERE id = $1");
+    delete.bind(run.first.run.to_string()).execute().await.map(drop)
+}
+
+/// Marks a plan as used by a run. Returns false when the plan was used or has expired.
+async fn use_plan(
+    transaction: &mut Transaction<'_>,
+    plan: Digest,
+    run: &NewRun,
+) -> Result<bool, sqlx::Error> {
+    let used = transaction
+        .query(plans::MARK_USED)
+        .bind(plan.to_string())
+        .bind(run.first.run.to_string())
+        .bind(run.first.at.as_millisecond())
+        .execute()
+        .await?;
+    Ok(used != 0)
+}
+
+/// Decides on a new run. If it needs only a slot at an executor, and has one, no query is made.
+async fn decide_place(
+    transaction: &mut Transaction<'_>,
+    run: &NewRun,
+) -> Result<QueueDecision, sqlx::Error> {
+    if run.quota.needs_slot_only(run.lease.is_some()) {
+        return Ok(QueueDecision::Start);
+    }
+    lock_queue(transaction).await?;
+    let (begun, queued) = transaction.query(LOAD).bind(run.tenant.to_string()).fetch_one().await?;
+    Ok(run.quota.decide(run.lease.is_some(), || TenantLoad { begun, queued }))
+}
+
+/// Waits for earlier transactions that count runs of tenants and change the counts. The lock is held until
+/// the end of the transaction. In SQLite there are no others.
+async fn lock_queue(transaction: &mut Transaction<'_>) -> Result<(), sqlx::Error> {
+    if transaction.engine() == Engine::Postgres {
+        let lock = "SELECT one FROM executor WHERE one = 1 FOR NO KEY UPDATE";
+        transaction.query(lock).execute().await?;
+    }
+    Ok(())
+}
+
+/// Deletes runs with locked rows.
+async fn delete(
+    transaction: &mut Transaction<'_>,
+    ids: &[String],
+) -> Result<TaskOutcome, sqlx::Error> {
+    for sql in [
+        "DELETE FROM sealed WHERE run {among $1}",
+        "DELETE FROM exchange WHERE run {among $1}",
+        "DELETE FROM event WHERE run {among $1}",
+        "DELETE FROM run WHERE id {among $1}",
+    ] {
+        transaction.query(sql).bind_list(ids.iter().map(String::as_str)).execute().await?;
+    }
+    parse_ids(ids)
+}
+
+async fn claim(
+    transaction: &mut Transaction<'_>,
+    lease: LeaseTerms,
+    live: &[Uuid],
+    caps: &TenantCaps,
+    limit: usize,
+) -> Result<TaskOutcome, sqlx::Error> {
+    // Those that another executor is just claiming are left to it.
+    let mut claimed: Vec<ClaimedRow> = transaction
+        .query(concat!(
+            "UPDATE run SET owner = $1, lease_until = {now} + $2, ",
+            give!(),
+            "CASE WHEN owner IS NULL OR owner = $1 THEN 0 ELSE 1 END
+             WHERE id IN (SELECT id FROM run
+                          WHERE status = 'running' AND queued = 0
+                            AND (owner IS NULL OR lease_until < {now})
+                            AND NOT (id {among $3})
+                          ORDER BY id LIMIT $4 {FOR NO KEY UPDATE SKIP LOCKED})
+             RETURNING id, epoch, takeovers",
+        ))
+        .bind(lease.owner.to_string())
+        .bind(to_milliseconds(lease.length))
+        .bind_list(live.iter().map(Uuid::to_string))
+        .bind(to_limit(limit))
+        .fetch_all()
+        .await?;
+    let is_any: bool = transaction.query(IS_ANY).fetch_value().await?;
+    let left = limit.saturating_sub(claimed.len());
+    if !is_any || left == 0 {
+        return to_claimed_runs(&claimed, is_any);
+    }
+    claimed.extend(start_queued(transaction, lease, caps, left).await?);
+    let is_any = transaction.query(IS_ANY).fetch_value().await?;
+    to_claimed_runs(&claimed, is_any)
+}
+
+/// Assigns at most `limit` waiting runs to an executor, in the order of their turns.
+async fn start_queued(
+    transaction: &mut Transaction<'_>,
+    lease: LeaseTerms,
+    caps: &TenantCaps,
+    limit: usize,
+) -> Result<Vec<ClaimedRow>, sqlx::Error> {
+    // Two that choose at once would both choose for the same tenant.
+    lock_queue(transaction).await?;
+    let (own, default) = caps.to_columns();
+    let mut next: Vec<(String, String)> = transaction
+        .query(NEXT_TURNS)
+        .bind(own)
+        .bind(default)
+        .bind(to_limit(limit))
+        .fetch_all()
+        .await?;
+    // One that is just being cancelled is not waited for.
+    let begun: Vec<ClaimedRow> = transaction
+        .query(concat!(
+            "UPDATE run SET owner = $1, lease_until = {now} + $2, queued = 0, ",
+            give!(),
+            "0
+             WHERE id IN (SELECT id FROM run
+                          WHERE id {among $3} AND status = 'running' AND queued = 1
+                          ORDER BY id {FOR NO KEY UPDATE SKIP LOCKED})
+             RETURNING id, epoch, takeovers",
+        ))
+        .bind(lease.owner.to_string())
+        .bind(to_milliseconds(lease.length))
+        .bind_list(next.iter().map(|(id, _)| id.as_str()))
+        .fetch_all()
+        .await?;
+    next.retain(|(id, _)| begun.iter().any(|(begun, ..)| begun == id));
+    transaction.query(NOTE_TURNS).bind(turns_json(&next)).execute().await?;
+    Ok(begun)
+}
+
+async fn renew(
+    transaction: &mut Transaction<'_>,
+    lease: LeaseTerms,
+    live: &[(Uuid, LeaseEpoch)],
+) -> Result<TaskOutcome, sqlx::Error> {
+    let live = live.iter().map(|(run, epoch)| (run.to_string(), epoch.0.into()));
+    let live = serde_json::Value::Object(live.collect());
+    let held: Vec<(String, i64)> = transaction
+        .query(
+            "UPDATE run SET lease_until = {now} + $1 WHERE id IN
+                 (SELECT id FROM run WHERE status = 'running' AND (id, epoch) IN ({pairs $2})
+                  ORDER BY id {FOR NO KEY UPDATE})
+             RETURNING id, cancel_requested",
+        )
+        .bind(to_milliseconds(lease.length))
+        .bind(live.to_string())
+        .fetch_all()
+        .await?;
+    to_renewed_runs(&held)
+}
+
+async fn store_plan(
+    transaction: &mut Transaction<'_>,
+    plan: &NewPlan,
+) -> Result<TaskOutcome, sqlx::Error> {
+    let NewPlan { id, tenant, now, expires_at, sealed, most, most_own } = plan;
+    let kept = transaction
+        .query(plans::INSERT_PLAN)
+        .bind(id.to_string())
+        .bind(expires_at.as_millisecond())
+        .bind(&sealed.key_id)
+        .bind(&sealed.nonce)
+        .bind(&sealed.bytes)
+        .bind(now.as_millisecond())
+        .bind(to_limit(*most))
+        .bind(tenant.to_string())
+        .bind(to_limit(*most_own))
+        .execute()
+        .await?;
+    Ok(if kept == 0 { TaskOutcome::Full } else { TaskOutcome::Done })
+}
+
+fn to_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
