@@ -329,6 +329,7 @@ impl Serialize for Request {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
 fn write_a2a<S: Serializer>(
     method: &A2aMethod,
     step: &A2aStep,

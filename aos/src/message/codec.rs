@@ -260,7 +260,11 @@ impl From<InvalidMember> for NestedError {
 
 impl fmt::Display for NestedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at {})", self.0.reason, self.0.path)
+        if self.0.path.is_empty() {
+            f.write_str(&self.0.reason)
+        } else {
+            write!(f, "{} (at {})", self.0.reason, self.0.path)
+        }
     }
 }
 

@@ -353,22 +353,23 @@ impl TryFrom<Object> for ToolCallResultStep {
 
     fn try_from(mut members: Object) -> Result<Self, NestedError> {
         let nested: Option<Object> = take(&mut members, "toolCallResult")?;
-        let flat = ["executionId", "result"].map(|name| (name, members.shift_remove(name)));
+        let flat = ["executionId", "result"].into_iter();
+        let flat: Object = flat.filter_map(|name| members.shift_remove_entry(name)).collect();
         let (mut execution, location) = match nested {
-            Some(nested) => (nested, "toolCallResult"),
-            None if flat.iter().all(|(_, value)| value.is_none()) => {
+            Some(nested) => {
+                if let Some((name, _)) =
+                    flat.iter().find(|(name, value)| nested.get(*name) != Some(*value))
+                {
+                    let differs = InvalidMember::new("differs from the one in toolCallResult");
+                    return Err(differs.in_member(name).into());
+                }
+                (nested, "toolCallResult")
+            }
+            None if flat.is_empty() => {
                 return Err(InvalidMember::new("is missing").in_member("toolCallResult").into());
             }
-            None => (Object::new(), ""),
+            None => (flat, ""),
         };
-        for (name, value) in flat.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            if location.is_empty() {
-                execution.insert(name.to_owned(), value);
-            } else if execution.get(name) != Some(&value) {
-                let differs = InvalidMember::new("differs from the one in toolCallResult");
-                return Err(differs.in_member(name).into());
-            }
-        }
         Ok(Self {
             execution_id: take(&mut execution, "executionId").map_err(|e| e.in_member(location))?,
             result: take(&mut execution, "result").map_err(|e| e.in_member(location))?,

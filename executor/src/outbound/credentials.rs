@@ -92,15 +92,8 @@ impl OutboundClient {
         request: &Permitted<PreparedRequest>,
         secrets: &'s RunSecrets,
     ) -> Result<RequestAuthorization<'s>, Error> {
-        let wire = WireAdditions::for_origin_of(request.url());
-        let mut authorization = RequestAuthorization {
-            base: wire,
-            with_tokens: None,
-            needs: Vec::new(),
-            used: Vec::new(),
-            secrets,
-            may_add_trace: !request.has_own_trace(),
-        };
+        let mut authorization = RequestAuthorization::new(request.url(), secrets);
+        authorization.may_add_trace = !request.has_own_trace();
         let Some(access) = request.access() else { return Ok(authorization) };
         // Whatever an input may have made of the address, credentials are for one host.
         if !access.host().covers(request.url()) {
@@ -136,14 +129,7 @@ impl OutboundClient {
         if request.url().origin() == first.url().origin() {
             return self.authorize(request, secrets).await;
         }
-        Ok(RequestAuthorization {
-            base: WireAdditions::for_origin_of(request.url()),
-            with_tokens: None,
-            needs: Vec::new(),
-            used: Vec::new(),
-            secrets,
-            may_add_trace: false,
-        })
+        Ok(RequestAuthorization::new(request.url(), secrets))
     }
 
     /// Refuses to send a credential over a connection that others could read. An upstream is allowed,
@@ -163,7 +149,19 @@ impl OutboundClient {
     }
 }
 
-impl RequestAuthorization<'_> {
+impl<'s> RequestAuthorization<'s> {
+    /// Creates the authorization of a request to `url` that needs no credentials.
+    fn new(url: &Url, secrets: &'s RunSecrets) -> Self {
+        Self {
+            base: WireAdditions::for_origin_of(url),
+            with_tokens: None,
+            needs: Vec::new(),
+            used: Vec::new(),
+            secrets,
+            may_add_trace: false,
+        }
+    }
+
     /// Adds the headers of a trace, unless the document sets its own.
     pub(crate) fn add_trace(&mut self, trace: HeaderMap) {
         if self.may_add_trace {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use a2s_api::{DecisionSource, EventKind, RunEvent};
 
 use super::alarm::{AlarmReceiver, alarm_of};
-use super::export_queue::ExportQueue;
+use super::export_queue::{ExportQueue, ExportSink};
 use super::ocsf::{self, EventFile, EventReceiver, OcsfProduct};
 use super::otlp;
 use super::otlp_exporter::SpanReceiver;
@@ -114,26 +114,17 @@ impl TelemetrySinks {
 
     /// Delivers the waiting items for at most `time`, and accepts no further items.
     pub(crate) async fn close(&self, time: Duration) {
-        let spans = async {
-            if let Some(queue) = &self.spans {
-                queue.close(time).await;
-            }
-        };
-        let file = async {
-            if let Some(queue) = &self.file {
-                queue.close(time).await;
-            }
-        };
-        let endpoint = async {
-            if let Some(queue) = &self.endpoint {
-                queue.close(time).await;
-            }
-        };
-        let alarms = async {
-            if let Some(queue) = &self.alarms {
-                queue.close(time).await;
-            }
-        };
-        tokio::join!(spans, file, endpoint, alarms);
+        tokio::join!(
+            close(self.spans.as_ref(), time),
+            close(self.file.as_ref(), time),
+            close(self.endpoint.as_ref(), time),
+            close(self.alarms.as_ref(), time),
+        );
+    }
+}
+
+async fn close<T: ExportSink>(queue: Option<&ExportQueue<T>>, time: Duration) {
+    if let Some(queue) = queue {
+        queue.close(time).await;
     }
 }
