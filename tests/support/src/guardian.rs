@@ -94,7 +94,6 @@ pub fn deny() -> Value {
 }
 
 /// The JSON-RPC response to `question` with this result.
-#[must_use]
 #[expect(clippy::needless_pass_by_value, reason = "the result is moved into the response")]
 pub fn rpc_result(question: &Value, result: Value) -> Json<Value> {
     Json(json!({"jsonrpc": "2.0", "id": question["id"], "result": result}))
