@@ -53,6 +53,10 @@ const MAX_POLICY: usize = 200;
 /// The maximum number of reason codes that are stored.
 const MAX_REASONS: usize = 16;
 
+/// The reason for which a second change of the target is not followed.
+const TARGET_CHANGED_AGAIN: &str = "the method, host or path of the request changed again, after the \
+    guardians had checked the changed request";
+
 /// Returns true when a guardian has denied something that an approval would allow.
 pub(crate) fn is_approval_required(decision: &DecisionRecord) -> bool {
     decision.source == DecisionSource::Guardian
@@ -263,16 +267,12 @@ impl GuardianGate {
         };
         let Some(guardians) = self.guardians() else {
             let judged = self.skip_guardians(HookPhase::REQUEST, occasion, Ok(prepared));
-            return match (task, judged) {
-                (Task::Mcp(_), RawVerdict { decisions, verdict }) => {
-                    RawVerdict { decisions, verdict: Ok(()) }.then(self.skip_guardians(
-                        HookPhase::MCP_OUTBOUND,
-                        occasion,
-                        verdict,
-                    ))
-                }
-                (_, judged) => judged,
-            };
+            if !matches!(task, Task::Mcp(_)) {
+                return judged;
+            }
+            let RawVerdict { decisions, verdict } = judged;
+            let next = self.skip_guardians(HookPhase::MCP_OUTBOUND, occasion, verdict);
+            return RawVerdict { decisions, verdict: Ok(()) }.then(next);
         };
         let has_secrets = inputs.masked != inputs.actual;
         // The inputs as changed by the guardians so far, as they are sent and as they are shown.
@@ -295,11 +295,7 @@ impl GuardianGate {
                     })?
                     .with_masked_inputs(shown.clone());
                 if is_last && target_of(&next) != target {
-                    return Err(
-                        "the method, host or path of the request changed again, after the \
-                                guardians had checked the changed request"
-                            .to_owned(),
-                    );
+                    return Err(TARGET_CHANGED_AGAIN.to_owned());
                 }
                 (prepared, made) = (next, Some([truth, shown]));
                 Ok(changes)
@@ -316,20 +312,16 @@ impl GuardianGate {
                 break;
             }
         }
-        let judged = RawVerdict { decisions, verdict: Ok(prepared) };
-        match (task, judged) {
-            (Task::Mcp(tool), RawVerdict { decisions, verdict: Ok(prepared) }) => {
-                let inputs = current_inputs(made.as_ref(), inputs);
-                let sent = describe_request(contract, inputs, &prepared, None, asker.secrets);
-                let call = mcp_messages::OutgoingCall { tool, inputs, has_secrets, sent };
-                let asked = self.judge_call(guardians, asker, task, call, occasion, prepare);
-                let judged = asked.await;
-                let verdict = judged.verdict.map(|changed| changed.unwrap_or(prepared));
-                RawVerdict { decisions, verdict: Ok(()) }
-                    .then(RawVerdict { decisions: judged.decisions, verdict })
-            }
-            (_, judged) => judged,
-        }
+        let Task::Mcp(tool) = task else {
+            return RawVerdict { decisions, verdict: Ok(prepared) };
+        };
+        let inputs = current_inputs(made.as_ref(), inputs);
+        let sent = describe_request(contract, inputs, &prepared, None, asker.secrets);
+        let call = mcp_messages::OutgoingCall { tool, inputs, has_secrets, sent };
+        let judged = self.judge_call(guardians, asker, task, call, occasion, prepare).await;
+        let verdict = judged.verdict.map(|changed| changed.unwrap_or(prepared));
+        RawVerdict { decisions, verdict: Ok(()) }
+            .then(RawVerdict { decisions: judged.decisions, verdict })
     }
 
     fn guardians(&self) -> Option<&GuardianChain> {

@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 use crate::config::GuardianHook;
 
@@ -20,22 +20,34 @@ const SENT: &str = "sent";
 /// callers choose. Names of guardians are allowed, because guardians are few and the operator names them.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
-    runs: Family<StatusLabel, Counter>,
-    run_seconds: Histogram,
-    live: Gauge,
-    resumed: Counter,
-    queued: Counter,
+    runs: RunMetrics,
     steps: Family<StepLabel, Counter>,
     step_seconds: Family<KindLabel, Histogram>,
     requests: Family<StatusLabel, Counter>,
+    waits: Family<ReasonLabel, Counter>,
     decisions: Family<DecisionLabel, Counter>,
     guardian_failures: Family<FailureLabel, Counter>,
+    deliveries: DeliveryMetrics,
+    waiting: Gauge,
+}
+
+/// The metrics of runs on this executor.
+#[derive(Debug, Clone)]
+struct RunMetrics {
+    ended: Family<StatusLabel, Counter>,
+    seconds: Histogram,
+    live: Gauge,
+    resumed: Counter,
+    queued: Counter,
+}
+
+/// The metrics of what the executor delivers to others.
+#[derive(Debug, Clone)]
+struct DeliveryMetrics {
     reports: Family<StatusLabel, Counter>,
-    waits: Family<ReasonLabel, Counter>,
     spans: Family<StatusLabel, Counter>,
     security_events: Family<SinkLabel, Counter>,
     alarms: Family<StatusLabel, Counter>,
-    waiting: Gauge,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -87,75 +99,56 @@ impl Metrics {
         // 1 ms to about 16 minutes.
         let seconds = || Histogram::new(exponential_buckets(0.001, 4.0, 11));
         let metrics = Self {
-            runs: Family::default(),
-            run_seconds: seconds(),
-            live: Gauge::default(),
-            resumed: Counter::default(),
-            queued: Counter::default(),
-            steps: Family::default(),
-            step_seconds: Family::new_with_constructor(seconds),
-            requests: Family::default(),
-            decisions: Family::default(),
-            guardian_failures: Family::default(),
-            reports: Family::default(),
-            waits: Family::default(),
-            spans: Family::default(),
-            security_events: Family::default(),
-            alarms: Family::default(),
-            waiting: Gauge::default(),
+            runs: RunMetrics {
+                ended: register(registry, "runs", "Runs that ended, by status"),
+                seconds: register_metric(registry, "run_seconds", "Duration of runs", seconds()),
+                live: register(registry, "runs_live", "Runs in progress on this executor"),
+                resumed: register(registry, "runs_resumed", "Runs taken over"),
+                queued: register(registry, "runs_queued", "Runs that had to wait for a free slot"),
+            },
+            steps: register(registry, "steps", "Steps that ended, by kind and outcome"),
+            step_seconds: register_metric(
+                registry,
+                "step_seconds",
+                "Duration of steps, by kind",
+                Family::new_with_constructor(seconds),
+            ),
+            requests: register(
+                registry,
+                "requests",
+                "Requests to services, by class of the status, or failed for requests without a status",
+            ),
+            waits: register(registry, "waits", "Requests that waited for a permit, by reason"),
+            decisions: register(
+                registry,
+                "decisions",
+                "Decisions of guardians, by hook, guardian, decision and source",
+            ),
+            guardian_failures: register(
+                registry,
+                "guardian_failures",
+                "Requests to guardians without a usable response, including previews, by hook, guardian and reason",
+            ),
+            deliveries: DeliveryMetrics {
+                reports: register(registry, "reports", "Reports of outcomes, by status"),
+                spans: register(
+                    registry,
+                    "spans",
+                    "Spans of traces, by status: exported or dropped",
+                ),
+                security_events: register(
+                    registry,
+                    "security_events",
+                    "Security events, by sink (file or http) and status (exported or dropped)",
+                ),
+                alarms: register(registry, "alarms", "Alarms, by status: sent or dropped"),
+            },
+            waiting: register(
+                registry,
+                "runs_waiting",
+                "Runs that wait for a person, in the whole database",
+            ),
         };
-        registry.register("runs", "Runs that ended, by status", metrics.runs.clone());
-        registry.register("run_seconds", "Duration of runs", metrics.run_seconds.clone());
-        registry.register("runs_live", "Runs in progress on this executor", metrics.live.clone());
-        registry.register("runs_resumed", "Runs taken over", metrics.resumed.clone());
-        registry.register(
-            "runs_queued",
-            "Runs that had to wait for a free slot",
-            metrics.queued.clone(),
-        );
-        registry.register("steps", "Steps that ended, by kind and outcome", metrics.steps.clone());
-        registry.register(
-            "step_seconds",
-            "Duration of steps, by kind",
-            metrics.step_seconds.clone(),
-        );
-        registry.register(
-            "requests",
-            "Requests to services, by class of the status, or failed for requests without a status",
-            metrics.requests.clone(),
-        );
-        registry.register(
-            "waits",
-            "Requests that waited for a permit, by reason",
-            metrics.waits.clone(),
-        );
-        registry.register(
-            "decisions",
-            "Decisions of guardians, by hook, guardian, decision and source",
-            metrics.decisions.clone(),
-        );
-        registry.register(
-            "guardian_failures",
-            "Requests to guardians without a usable response, including previews, by hook, guardian and reason",
-            metrics.guardian_failures.clone(),
-        );
-        registry.register("reports", "Reports of outcomes, by status", metrics.reports.clone());
-        registry.register(
-            "spans",
-            "Spans of traces, by status: exported or dropped",
-            metrics.spans.clone(),
-        );
-        registry.register(
-            "security_events",
-            "Security events, by sink (file or http) and status (exported or dropped)",
-            metrics.security_events.clone(),
-        );
-        registry.register("alarms", "Alarms, by status: sent or dropped", metrics.alarms.clone());
-        registry.register(
-            "runs_waiting",
-            "Runs that wait for a person, in the whole database",
-            metrics.waiting.clone(),
-        );
         metrics.begin_at_zero();
         metrics
     }
@@ -167,13 +160,13 @@ impl Metrics {
         use WaitReason::{Concurrency, Rate, RetryAfter};
 
         for status in [Succeeded, Failed, Denied, Cancelled, Waiting].map(RunStatus::as_str) {
-            self.runs.get_or_create(&StatusLabel { status }).inc_by(0);
+            self.runs.ended.get_or_create(&StatusLabel { status }).inc_by(0);
         }
         for status in ["2xx", "3xx", "4xx", "5xx", FAILED] {
             self.requests.get_or_create(&StatusLabel { status }).inc_by(0);
         }
         for status in [SENT, FAILED] {
-            self.reports.get_or_create(&StatusLabel { status }).inc_by(0);
+            self.deliveries.reports.get_or_create(&StatusLabel { status }).inc_by(0);
         }
         for reason in [Concurrency, Rate, RetryAfter].map(WaitReason::as_str) {
             self.waits.get_or_create(&ReasonLabel { reason }).inc_by(0);
@@ -192,33 +185,33 @@ impl Metrics {
 
     /// Returns the counters for the delivery of alarms.
     pub(crate) fn alarm_counters(&self) -> DeliveryCounters {
-        let count = |status| self.alarms.get_or_create(&StatusLabel { status }).clone();
+        let count = |status| self.deliveries.alarms.get_or_create(&StatusLabel { status }).clone();
         DeliveryCounters { accepted: count(SENT), dropped: count("dropped") }
     }
 
     /// Counts a run that began or continued here.
     pub(crate) fn run_began(&self, resumed: bool) {
-        self.live.inc();
+        self.runs.live.inc();
         if resumed {
-            self.resumed.inc();
+            self.runs.resumed.inc();
         }
     }
 
     /// Counts a run that has to wait for a slot.
     pub(crate) fn run_queued(&self) {
-        self.queued.inc();
+        self.runs.queued.inc();
     }
 
     /// Removes a run from the count of runs under way here.
     pub(crate) fn run_left(&self) {
-        self.live.dec();
+        self.runs.live.dec();
     }
 
     /// Counts a run that ended or began to wait.
     pub(crate) fn run_ended(&self, status: RunStatus, milliseconds: u64) {
-        self.runs.get_or_create(&StatusLabel { status: status.as_str() }).inc();
+        self.runs.ended.get_or_create(&StatusLabel { status: status.as_str() }).inc();
         if status.is_final() {
-            self.run_seconds.observe(seconds(milliseconds));
+            self.runs.seconds.observe(seconds(milliseconds));
         }
     }
 
@@ -266,19 +259,20 @@ impl Metrics {
     /// Counts an outcome that was reported or could not be reported.
     pub(crate) fn reported(&self, success: bool) {
         let status = if success { SENT } else { FAILED };
-        self.reports.get_or_create(&StatusLabel { status }).inc();
+        self.deliveries.reports.get_or_create(&StatusLabel { status }).inc();
     }
 
     /// Returns the counters for the delivery of spans.
     pub(crate) fn span_counters(&self) -> DeliveryCounters {
-        let count = |status| self.spans.get_or_create(&StatusLabel { status }).clone();
+        let count = |status| self.deliveries.spans.get_or_create(&StatusLabel { status }).clone();
         DeliveryCounters { accepted: count("exported"), dropped: count("dropped") }
     }
 
     /// Returns the counters for the delivery of security events to `sink`.
     pub(crate) fn security_event_counters(&self, sink: &'static str) -> DeliveryCounters {
-        let count =
-            |status| self.security_events.get_or_create(&SinkLabel { sink, status }).clone();
+        let count = |status| {
+            self.deliveries.security_events.get_or_create(&SinkLabel { sink, status }).clone()
+        };
         DeliveryCounters { accepted: count("exported"), dropped: count("dropped") }
     }
 }
@@ -294,4 +288,20 @@ pub(crate) struct DeliveryCounters {
 
 fn seconds(milliseconds: u64) -> f64 {
     std::time::Duration::from_millis(milliseconds).as_secs_f64()
+}
+
+/// Creates a metric that starts at its default, and registers it.
+fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    register_metric(registry, name, help, M::default())
+}
+
+/// Registers a metric, and returns it.
+fn register_metric<M: Metric + Clone>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    metric: M,
+) -> M {
+    registry.register(name, help, metric.clone());
+    metric
 }

@@ -121,7 +121,7 @@ pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
 
 /// Returns the routes under `/v1`, to be merged with those of other services.
 pub(crate) fn routes(shared: &Arc<HttpState>) -> Router {
-    let limits = shared.catalog.limits;
+    let limits = shared.catalog.writer.limits;
     add_error_layers(api(limits.document_bytes).split_for_parts().0, limits.request_time)
         .with_state(Arc::clone(shared))
 }
@@ -131,7 +131,7 @@ pub(crate) fn router(shared: &Arc<HttpState>) -> Router {
     let health = Router::new()
         .route("/healthz", axum::routing::get(healthz))
         .route("/readyz", axum::routing::get(readyz));
-    let limits = shared.catalog.limits;
+    let limits = shared.catalog.writer.limits;
     add_error_layers(health, limits.request_time)
         .with_state(Arc::clone(shared))
         .merge(routes(shared))
@@ -194,7 +194,7 @@ async fn publish_capability(
     DocumentBody(source): DocumentBody,
 ) -> Result<Response, Error> {
     let mirror = MirrorSource::from_headers(&headers, &caller)?;
-    let answer = app.catalog.publish(source, &caller, mirror.as_ref()).await?;
+    let answer = app.catalog.writer.publish(source, &caller, mirror.as_ref()).await?;
     let status = if answer.created { StatusCode::CREATED } else { StatusCode::OK };
     let location = location(&answer.name, &answer.version);
     Ok((status, [(header::LOCATION, location)], Json(answer)).into_response())
@@ -225,7 +225,7 @@ async fn list_capabilities(
     QueryParams(page): QueryParams<PageParams>,
 ) -> Result<Json<CapabilityList>, Error> {
     let limit = page_size(page.limit)?;
-    Ok(Json(app.catalog.list(page.after.as_ref(), limit).await?))
+    Ok(Json(app.catalog.versions.list(page.after.as_ref(), limit).await?))
 }
 
 fn page_size(limit: Option<u32>) -> Result<u32, Error> {
@@ -249,7 +249,7 @@ async fn list_versions(
     State(app): App,
     CapabilityNameParam(name): CapabilityNameParam,
 ) -> Result<Json<CapabilityVersions>, Error> {
-    Ok(Json(app.catalog.list_versions(&name).await?))
+    Ok(Json(app.catalog.versions.list_versions(&name).await?))
 }
 
 /// Read a document
@@ -280,7 +280,7 @@ async fn get_document(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let representation = DocumentRepresentation::from_accept_header(&headers)?;
-    let fetched = app.catalog.fetch(&name, &selector).await?;
+    let fetched = app.catalog.versions.fetch(&name, &selector).await?;
     let entry = fetched.entry;
     let tag = document::etag(entry.digest);
     let head = [
@@ -296,7 +296,7 @@ async fn get_document(
     let body = match representation {
         DocumentRepresentation::Yaml => source,
         DocumentRepresentation::Json => {
-            app.catalog.documents.compute(move || document::to_json(source)).await??
+            app.catalog.versions.documents.compute(move || document::to_json(source)).await??
         }
     };
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(representation.media_type()))];
@@ -321,7 +321,7 @@ async fn get_stats(
     State(app): App,
     NameAndSelector(name, selector): NameAndSelector,
 ) -> Result<Json<CapabilityStats>, Error> {
-    Ok(Json(app.catalog.load_stats(&name, &selector).await?))
+    Ok(Json(app.catalog.outcomes.load_stats(&name, &selector).await?))
 }
 
 /// Search by intent
@@ -342,7 +342,7 @@ async fn search_capabilities(
     State(app): App,
     JsonBody(request): JsonBody<SearchRequest>,
 ) -> Result<Json<AnySearchResponse>, Error> {
-    Ok(Json(app.catalog.search(&request).await?))
+    Ok(Json(app.catalog.search.search(&request).await?))
 }
 
 /// Show the search index
@@ -375,7 +375,7 @@ async fn verify_capability(
     State(app): App,
     JsonBody(request): JsonBody<VerifyRequest>,
 ) -> Result<Json<VerifyResponse>, Error> {
-    Ok(Json(app.catalog.verify(&request).await?))
+    Ok(Json(app.catalog.versions.verify(&request).await?))
 }
 
 /// Report the outcome of a run
@@ -400,7 +400,7 @@ async fn record_outcome(
     _: AuthorizedCaller<Service>,
     JsonBody(report): JsonBody<OutcomeReport>,
 ) -> Result<StatusCode, Error> {
-    app.catalog.record_outcome(report).await?;
+    app.catalog.outcomes.record(report).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -112,7 +112,7 @@ impl IndexerHandle {
         let (progress_sender, progress) = watch::channel(IndexProgress::default());
         let (commands, inbox) = mpsc::channel(64);
         let stop = CancellationToken::new();
-        let around_at = (store.is_shared() || vectors.is_shared()).then(Instant::now);
+        let next_check = (store.is_shared() || vectors.is_shared()).then(Instant::now);
         let indexer = Indexer {
             points: PointBuilder { store, documents, embedding_service: meaning },
             live_versions: live,
@@ -120,20 +120,12 @@ impl IndexerHandle {
             metrics,
             identity,
             progress: progress_sender,
-            applied: None,
-            index: None,
-            settled: ChangeSeq::default(),
-            next_shared_check: around_at,
-            reported: (i64::MAX, i64::MAX),
-            unflushed: 0,
-            unchecked: 0,
-            flush_at: None,
-            failures: 0,
-            needs_rebuild: false,
-            is_broken: false,
+            live: LiveIndex::default(),
+            others: SharedState { next_check, reported: (i64::MAX, i64::MAX) },
+            flush: FlushState::default(),
+            health: IndexHealth::default(),
             rebuild_waiters: Vec::new(),
             build: None,
-            pending: PendingEmbeddings::default(),
         };
         let task = tokio::spawn(indexer.run(inbox, stop.clone()));
         Self {
@@ -215,35 +207,59 @@ struct Indexer {
     live_versions: Arc<LiveVersionCache>,
     vectors: Arc<dyn VectorIndex>,
     metrics: Metrics,
-    /// Of the store.
+    /// The identity of the store.
     identity: String,
     progress: watch::Sender<IndexProgress>,
-    /// The last change that is in the index; nothing while there is no index that can answer.
-    applied: Option<ChangeSeq>,
-    /// The index that this is about.
-    index: Option<IndexId>,
-    /// The last change that this index has on disk, as the store knew last: up to it, others have
-    /// done the work.
-    settled: ChangeSeq,
-    /// The time of the next check for changes of other registries, if the store or the index is shared.
-    next_shared_check: Option<Instant>,
-    /// The numbers of the last reports of runs that there were at the last two looks.
-    reported: (i64, i64),
-    /// Changes that are in the index but may not be on disk.
-    unflushed: usize,
-    /// Changes since the index was last asked whether it is worn.
-    unchecked: usize,
-    flush_at: Option<Instant>,
-    failures: u32,
-    /// Set when a rebuild would improve the index.
-    needs_rebuild: bool,
-    /// It failed again and again: whatever it says, it does not answer.
-    is_broken: bool,
+    live: LiveIndex,
+    others: SharedState,
+    flush: FlushState,
+    health: IndexHealth,
     /// The callers that requested a new index.
     rebuild_waiters: Vec<oneshot::Sender<Result<usize, Error>>>,
     /// The new index in the making.
     build: Option<IndexRebuild>,
+}
+
+/// The state of the index that answers queries.
+#[derive(Default)]
+struct LiveIndex {
+    id: Option<IndexId>,
+    /// The last change that is in the index; nothing while there is no index that can answer.
+    applied: Option<ChangeSeq>,
+    /// The last change that this index has on disk, as the store knew last: up to it, others have
+    /// done the work.
+    settled: ChangeSeq,
     pending: PendingEmbeddings,
+}
+
+/// The state of the checks for changes of other registries.
+struct SharedState {
+    /// The time of the next check, if the store or the index is shared.
+    next_check: Option<Instant>,
+    /// The numbers of the last reports of runs at the last two checks.
+    reported: (i64, i64),
+}
+
+/// The changes since the last flush.
+#[derive(Default)]
+struct FlushState {
+    /// Changes that are in the index but may not be on disk.
+    unflushed: usize,
+    /// Changes since the index was last asked whether it is worn.
+    unchecked: usize,
+    /// The time of the next flush.
+    at: Option<Instant>,
+}
+
+/// The health of the live index.
+#[derive(Default)]
+struct IndexHealth {
+    /// The number of failures in a row.
+    failures: u32,
+    /// Set when a rebuild would improve the index.
+    needs_rebuild: bool,
+    /// Set when the index failed again and again: it does not answer, whatever its state says.
+    is_broken: bool,
 }
 
 impl Indexer {
@@ -263,8 +279,8 @@ impl Indexer {
                     if self.build.as_ref().is_none_or(|build| build.id.is_some()) {
                         self.note_paused(false);
                     }
-                    (self.failures, pause) = (0, RetryBackoff::default());
-                    [self.flush_at, self.next_shared_check].into_iter().flatten().min()
+                    (self.health.failures, pause) = (0, RetryBackoff::default());
+                    [self.flush.at, self.others.next_check].into_iter().flatten().min()
                 }
                 Err(error) => {
                     self.note_failure(error);
@@ -288,7 +304,7 @@ impl Indexer {
                     None => break,
                 },
                 step = next_step(&mut self.build) => Some(IndexerEvent::Step(step)),
-                mended = self.pending.next() => Some(IndexerEvent::Embedded(mended)),
+                mended = self.live.pending.next() => Some(IndexerEvent::Embedded(mended)),
             };
         }
         self.build = None;
@@ -318,18 +334,18 @@ impl Indexer {
             Some(IndexerEvent::Embedded(mended)) => late = Some(mended?),
         }
         self.check_other_registries().await?;
-        if self.applied.is_none() && self.build.is_none() && !self.is_broken {
+        if self.live.applied.is_none() && self.build.is_none() && !self.health.is_broken {
             self.load_progress().await?;
         }
         self.start_build().await?;
-        if self.applied.is_some() {
+        if self.live.applied.is_some() {
             self.follow().await?;
             // After the changes since it was read.
             if let Some(late) = late {
                 self.apply_late_embeddings(late).await?;
             }
             if let Some(embedder) = self.live_embedder() {
-                self.pending.start(&self.points, &embedder);
+                self.live.pending.start(&self.points, &embedder);
             }
         }
         Ok(())
@@ -337,24 +353,24 @@ impl Indexer {
 
     /// Puts points with vectors in the place of those that have their words alone.
     async fn apply_late_embeddings(&mut self, late: LateEmbeddings) -> Result<(), Error> {
-        let LateEmbeddings { changes, as_of } = self.pending.retain_pending(late);
+        let LateEmbeddings { changes, as_of } = self.live.pending.retain_pending(late);
         self.apply(changes, as_of).await?;
-        self.pending.finish_batch();
+        self.live.pending.finish_batch();
         Ok(())
     }
 
     /// Makes the index level with the store.
     async fn follow(&mut self) -> Result<(), Error> {
-        let Some(mut applied) = self.applied else { return Ok(()) };
+        let Some(mut applied) = self.live.applied else { return Ok(()) };
         loop {
             let outbox = self.points.store.read_outbox(applied, BATCH).await?;
-            self.metrics.index_lag.set(outbox.latest.0 - applied.0);
+            self.metrics.index.lag.set(outbox.latest.0 - applied.0);
             let Some((last, _)) = outbox.changes.last().copied() else { break };
             self.live_versions.invalidate_all(&distinct_capabilities(&outbox.changes));
             let (done, undone): (Vec<_>, Vec<_>) =
-                outbox.changes.iter().copied().partition(|(seq, _)| *seq <= self.settled);
+                outbox.changes.iter().copied().partition(|(seq, _)| *seq <= self.live.settled);
             // With vectors: embeddings in progress here are of an older version.
-            self.pending.note_indexed(&distinct_capabilities(&done), last, true);
+            self.live.pending.note_indexed(&distinct_capabilities(&done), last, true);
             let capabilities = distinct_capabilities(&undone);
             if capabilities.is_empty() {
                 applied = last;
@@ -371,25 +387,25 @@ impl Indexer {
                 None => (self.points.build_changes_without_vectors(&capabilities).await?, true),
             };
             self.apply(changes, outbox.latest).await?;
-            self.pending.note_indexed(&capabilities, first, is_whole);
+            self.live.pending.note_indexed(&capabilities, first, is_whole);
             applied = last;
             self.note_applied(applied);
-            if self.unflushed >= FLUSH_CHANGES {
+            if self.flush.unflushed >= FLUSH_CHANGES {
                 self.flush().await?;
             }
         }
         self.note_applied(applied);
         self.progress.send_if_modified(|progress| !std::mem::replace(&mut progress.is_ready, true));
-        if self.flush_at.is_some_and(|at| at <= Instant::now()) {
+        if self.flush.at.is_some_and(|at| at <= Instant::now()) {
             self.flush().await?;
         }
         Ok(())
     }
 
     async fn apply(&mut self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error> {
-        self.unflushed += changes.len();
+        self.flush.unflushed += changes.len();
         self.vectors.apply(changes, as_of).await?;
-        self.flush_at.get_or_insert_with(|| Instant::now() + FLUSH_DELAY);
+        self.flush.at.get_or_insert_with(|| Instant::now() + FLUSH_DELAY);
         Ok(())
     }
 
@@ -400,33 +416,36 @@ impl Indexer {
     }
 
     async fn flush(&mut self) -> Result<(), Error> {
-        let Some(applied) = self.applied else { return Ok(()) };
+        let Some(applied) = self.live.applied else { return Ok(()) };
         if !self.vectors.flush().await? {
-            self.flush_at = Some(Instant::now() + FLUSH_DELAY);
+            self.flush.at = Some(Instant::now() + FLUSH_DELAY);
             return Ok(());
         }
-        if let Some(index) = &self.index {
-            self.points.store.advance_index(index, self.pending.persisted_up_to(applied)).await?;
+        if let Some(index) = &self.live.id {
+            self.points
+                .store
+                .advance_index(index, self.live.pending.persisted_up_to(applied))
+                .await?;
         }
-        self.unchecked += self.unflushed;
-        (self.unflushed, self.flush_at) = (0, None);
-        if self.unchecked >= CHECK_CHANGES {
-            self.unchecked = 0;
-            self.needs_rebuild |= self.vectors.status().await?.needs_rebuild;
+        self.flush.unchecked += self.flush.unflushed;
+        (self.flush.unflushed, self.flush.at) = (0, None);
+        if self.flush.unchecked >= CHECK_CHANGES {
+            self.flush.unchecked = 0;
+            self.health.needs_rebuild |= self.vectors.status().await?.needs_rebuild;
         }
         Ok(())
     }
 
     async fn finish(&mut self) -> Result<(), Error> {
         self.follow().await?;
-        if self.unflushed > 0 {
+        if self.flush.unflushed > 0 {
             self.flush().await?;
         }
         Ok(())
     }
 
     fn note_applied(&mut self, applied: ChangeSeq) {
-        self.applied = Some(applied);
+        self.live.applied = Some(applied);
         self.progress.send_if_modified(|progress| {
             std::mem::replace(&mut progress.applied, applied) != applied
         });
@@ -436,11 +455,11 @@ impl Indexer {
     fn note_paused(&self, is_paused: bool) {
         let has_changed = self.progress.send_if_modified(|progress| {
             // What there is answers meanwhile.
-            progress.is_ready |= is_paused && self.applied.is_some();
+            progress.is_ready |= is_paused && self.live.applied.is_some();
             std::mem::replace(&mut progress.is_paused, is_paused) != is_paused
         });
         if has_changed {
-            self.metrics.index_paused.set(i64::from(is_paused));
+            self.metrics.index.paused.set(i64::from(is_paused));
             if !is_paused {
                 tracing::info!(
                     "the disk has space again; the registry writes the search index again"
@@ -469,25 +488,25 @@ impl Indexer {
                 let _ = asked.send(Err(Error::Vectors(error.duplicate())));
             }
         }
-        self.failures = match error {
+        self.health.failures = match error {
             Error::Vectors(vectors::Error::NotReady) => FAILURES_BEFORE_REBUILD,
             // Nor a server of the index that does not, or a disk without space.
             Error::Vectors(
                 vectors::Error::Unavailable(_)
                 | vectors::Error::Unusable(_)
                 | vectors::Error::DiskFull(_),
-            ) => self.failures,
-            Error::Vectors(_) => self.failures + 1,
+            ) => self.health.failures,
+            Error::Vectors(_) => self.health.failures + 1,
             // A rebuild does not help a store that does not respond.
-            _ => self.failures,
+            _ => self.health.failures,
         };
-        if self.failures >= FAILURES_BEFORE_REBUILD && self.build.is_none() {
-            (self.is_broken, self.applied) = (true, None);
+        if self.health.failures >= FAILURES_BEFORE_REBUILD && self.build.is_none() {
+            (self.health.is_broken, self.live.applied) = (true, None);
         }
     }
 
     fn log_failure(&self, error: &Error) {
-        self.metrics.index_failures.inc();
+        self.metrics.index.failures.inc();
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::error!(%error, cause, "the search index could not be updated; the registry tries again");
     }

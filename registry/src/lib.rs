@@ -122,15 +122,13 @@ use axum::Router;
 use jiff::Timestamp;
 
 pub use crate::backup::{check_documents, copy_documents};
-use crate::catalog::Catalog;
-use crate::change_feed::ChangeFeed;
+use crate::catalog::{Catalog, CatalogParts};
 use crate::documents::DocumentReader;
 use crate::embed::Embedder;
 pub use a2s::Secret;
 
 use crate::embedding_service::EmbeddingService;
 pub use crate::error::{CODES, DigestMismatch, Error};
-use crate::host_health::HostHealthTracker;
 use crate::http::HttpState;
 pub use crate::http::not_found;
 use crate::index::IndexerHandle;
@@ -275,20 +273,18 @@ impl App {
             TokenService::new(Arc::clone(&store), Arc::clone(&clock), config.token.clone())
                 .with_service(config.service_token);
         let auth_guard = AuthGuard::new(config.token).with_introspector(Arc::new(tokens.clone()));
-        let catalog = Catalog {
-            feed: ChangeFeed::for_store(&identity),
+        let catalog = Catalog::new(CatalogParts {
             store,
             live_versions: live,
             documents,
             vectors,
             index,
             embedding_service: meaning,
-            host_health: HostHealthTracker::default(),
             clock,
             metrics,
             limits: config.limits,
             identity,
-        };
+        });
         Ok(Self { shared: Arc::new(HttpState { catalog, tokens, auth_guard }) })
     }
 
@@ -326,7 +322,7 @@ impl App {
         source: Vec<u8>,
         caller: &Caller,
     ) -> Result<PublishResponse, Error> {
-        self.shared.catalog.publish(source, caller, None).await
+        self.shared.catalog.writer.publish(source, caller, None).await
     }
 
     /// Checks that the registry answers searches.
@@ -349,12 +345,12 @@ impl App {
     /// still use its current content.
     #[must_use]
     pub fn is_index_paused(&self) -> bool {
-        self.shared.catalog.index.is_paused()
+        self.shared.catalog.search.index.is_paused()
     }
 
     /// Returns the search index that is being built, if there is one.
     pub fn building(&self) -> Option<IndexBuilding> {
-        self.shared.catalog.index.building()
+        self.shared.catalog.search.index.building()
     }
 
     /// Rebuilds everything that is derived from documents, the search index and the rows between documents,
@@ -363,12 +359,12 @@ impl App {
     /// # Errors
     /// When database, index or embedder fail; then the old index stays.
     pub async fn reindex(&self) -> Result<usize, Error> {
-        self.shared.catalog.index.rebuild().await
+        self.shared.catalog.search.index.rebuild().await
     }
 
     /// Ends the streams of changes, so that a listener can stop without waiting for them.
     pub fn end_streams(&self) {
-        self.shared.catalog.feed.end_streams();
+        self.shared.catalog.log.feed.end_streams();
     }
 
     /// Writes everything to the disk and closes the files. Later requests fail.
@@ -376,8 +372,8 @@ impl App {
     /// Without this call, nothing that was acknowledged is lost; with it, the next start is faster.
     pub async fn close(&self) {
         self.end_streams();
-        self.shared.catalog.index.close().await;
-        self.shared.catalog.store.close().await;
+        self.shared.catalog.search.index.close().await;
+        self.shared.catalog.versions.store.close().await;
     }
 }
 

@@ -5,8 +5,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
+/// The metrics of one registry.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     pub(crate) publishes: Family<PublishLabels, Counter>,
@@ -14,14 +15,20 @@ pub(crate) struct Metrics {
     pub(crate) search_seconds: Histogram,
     pub(crate) outcomes: Counter,
     pub(crate) damaged: Counter,
-    pub(crate) index_lag: Gauge,
-    pub(crate) index_failures: Counter,
-    pub(crate) index_rebuilds: Counter,
-    pub(crate) index_paused: Gauge,
-    pub(crate) index_build_done: Gauge,
-    pub(crate) index_build_size: Gauge,
+    pub(crate) index: IndexMetrics,
     pub(crate) embedded: Family<EmbeddedLabels, Counter>,
     pub(crate) degraded_searches: Counter,
+}
+
+/// The metrics of the search index.
+#[derive(Debug, Clone)]
+pub(crate) struct IndexMetrics {
+    pub(crate) lag: Gauge,
+    pub(crate) failures: Counter,
+    pub(crate) rebuilds: Counter,
+    pub(crate) paused: Gauge,
+    pub(crate) build_done: Gauge,
+    pub(crate) build_size: Gauge,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -65,74 +72,60 @@ pub(crate) enum EmbeddedFrom {
 impl Metrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
-            publishes: Family::default(),
-            searches: Family::default(),
+            publishes: register(registry, "publishes", "Documents sent for publishing, by result"),
+            searches: register(registry, "searches", "Searches, by result"),
             // 0.1 ms to 3.3 s.
-            search_seconds: Histogram::new(exponential_buckets(0.0001, 2.0, 16)),
-            outcomes: Counter::default(),
-            damaged: Counter::default(),
-            index_lag: Gauge::default(),
-            index_failures: Counter::default(),
-            index_rebuilds: Counter::default(),
-            index_paused: Gauge::default(),
-            index_build_done: Gauge::default(),
-            index_build_size: Gauge::default(),
-            embedded: Family::default(),
-            degraded_searches: Counter::default(),
+            search_seconds: register_metric(
+                registry,
+                "search_seconds",
+                "Duration of searches",
+                Histogram::new(exponential_buckets(0.0001, 2.0, 16)),
+            ),
+            outcomes: register(registry, "outcomes", "Outcomes recorded"),
+            damaged: register(
+                registry,
+                "damaged_documents",
+                "Reads of a stored document that no longer matched its checksum",
+            ),
+            index: IndexMetrics {
+                lag: register(
+                    registry,
+                    "index_lag",
+                    "Changes that the search index does not have yet",
+                ),
+                failures: register(registry, "index_failures", "Failures of the search index"),
+                rebuilds: register(
+                    registry,
+                    "index_rebuilds",
+                    "Number of builds of the search index from the stored documents",
+                ),
+                paused: register(
+                    registry,
+                    "index_paused",
+                    "1 while the registry does not write the search index, because its disk has too little space",
+                ),
+                build_done: register(
+                    registry,
+                    "index_build_done",
+                    "Capabilities already in the new search index during a build",
+                ),
+                build_size: register(
+                    registry,
+                    "index_build_size",
+                    "Capabilities of the new search index after its build; 0 without a build",
+                ),
+            },
+            embedded: register(
+                registry,
+                "embedded_texts",
+                "Texts of documents with vectors of an embedder other than the built-in one, by from: now, or earlier (cache)",
+            ),
+            degraded_searches: register(
+                registry,
+                "degraded_searches",
+                "Searches by words only, because the embedder did not respond",
+            ),
         };
-        registry.register(
-            "publishes",
-            "Documents sent for publishing, by result",
-            metrics.publishes.clone(),
-        );
-        registry.register("searches", "Searches, by result", metrics.searches.clone());
-        registry.register("search_seconds", "Duration of searches", metrics.search_seconds.clone());
-        registry.register("outcomes", "Outcomes recorded", metrics.outcomes.clone());
-        registry.register(
-            "damaged_documents",
-            "Reads of a stored document that no longer matched its checksum",
-            metrics.damaged.clone(),
-        );
-        registry.register(
-            "index_lag",
-            "Changes that the search index does not have yet",
-            metrics.index_lag.clone(),
-        );
-        registry.register(
-            "index_failures",
-            "Failures of the search index",
-            metrics.index_failures.clone(),
-        );
-        registry.register(
-            "index_rebuilds",
-            "Number of builds of the search index from the stored documents",
-            metrics.index_rebuilds.clone(),
-        );
-        registry.register(
-            "index_paused",
-            "1 while the registry does not write the search index, because its disk has too little space",
-            metrics.index_paused.clone(),
-        );
-        registry.register(
-            "index_build_done",
-            "Capabilities already in the new search index during a build",
-            metrics.index_build_done.clone(),
-        );
-        registry.register(
-            "index_build_size",
-            "Capabilities of the new search index after its build; 0 without a build",
-            metrics.index_build_size.clone(),
-        );
-        registry.register(
-            "embedded_texts",
-            "Texts of documents with vectors of an embedder other than the built-in one, by from: now, or earlier (cache)",
-            metrics.embedded.clone(),
-        );
-        registry.register(
-            "degraded_searches",
-            "Searches by words only, because the embedder did not respond",
-            metrics.degraded_searches.clone(),
-        );
         metrics.begin_at_zero();
         metrics
     }
@@ -150,4 +143,20 @@ impl Metrics {
             self.embedded.get_or_create(&EmbeddedLabels { from }).inc_by(0);
         }
     }
+}
+
+/// Creates a metric that starts at its default, and registers it.
+fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    register_metric(registry, name, help, M::default())
+}
+
+/// Registers a metric, and returns it.
+fn register_metric<M: Metric + Clone>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    metric: M,
+) -> M {
+    registry.register(name, help, metric.clone());
+    metric
 }

@@ -7,9 +7,10 @@ use std::ops::Deref;
 
 use a2s::{SecurityRequirement, to_single_line};
 
-use crate::credential_requirements::GrantType;
+use super::GuardedStep;
+use crate::credential_requirements::{CredentialRequirement, CredentialUser, GrantType};
 use crate::error::{Error, ErrorKind};
-use crate::request::{McpSession, PreparedRequest, token_request};
+use crate::request::{McpSession, PreparedRequest, TaskContract, token_request};
 
 /// A value that may be used, because a guardian allowed it or because no guardian is configured.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,5 +94,20 @@ impl Permitted<PreparedRequest> {
             return Err(Error::new(ErrorKind::CredentialRefused, message).with_hint(hint));
         }
         Ok(Self(token_request(url, grant, &wanted.scopes)))
+    }
+
+    /// Restores a request of this step that the guardians allowed before the step waited, as it was sealed
+    /// then.
+    pub(crate) fn from_sealed(
+        asker: &GuardedStep<'_>,
+        contract: &TaskContract,
+        sealed: &PreparedRequest,
+    ) -> Self {
+        let user = CredentialUser {
+            principal: asker.principal.clone(),
+            capability: asker.capability.name.clone(),
+        };
+        let access = CredentialRequirement::from_task(contract.task(), asker.domains, user);
+        Self(sealed.clone().with_access(access))
     }
 }

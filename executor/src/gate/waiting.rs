@@ -4,12 +4,11 @@
 use a2s_api::DecisionRecord;
 use serde_json::Value;
 
-use super::{AskReason, GuardedInputs, GuardedStep, GuardianGate, Permitted, RawVerdict};
+use super::{AskReason, GuardedInputs, GuardedStep, GuardianGate, RawVerdict};
 use crate::clock::redirect_id;
-use crate::credential_requirements::{CredentialRequirement, CredentialUser};
 use crate::error::Error;
 use crate::journal::wait_point::WaitPoint;
-use crate::request::{PreparedRequest, TaskContract, message_of};
+use crate::request::{TaskContract, message_of};
 
 impl GuardianGate {
     /// Repeats the question at which a step waits: the same content under the same execution id. With
@@ -47,23 +46,6 @@ impl GuardianGate {
                 into_decisions(self.judge_result(asker, task, &mut result, occasion, check).await)
             }
         }
-    }
-}
-
-impl Permitted<PreparedRequest> {
-    /// Restores a request of this step that the guardians allowed before the step waited, as it was sealed
-    /// then.
-    pub(crate) fn from_sealed(
-        asker: &GuardedStep<'_>,
-        contract: &TaskContract,
-        sealed: &PreparedRequest,
-    ) -> Self {
-        let user = CredentialUser {
-            principal: asker.principal.clone(),
-            capability: asker.capability.name.clone(),
-        };
-        let access = CredentialRequirement::from_task(contract.task(), asker.domains, user);
-        Self(sealed.clone().with_access(access))
     }
 }
 

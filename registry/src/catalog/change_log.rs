@@ -1,17 +1,25 @@
 //! The changes in order: a feed for everybody, an audit for admins.
 
+use std::sync::Arc;
+
 use a2s::CapabilityName;
 use a2s_api::Caller;
 use a2s_api::{AuditEntry, AuditPage, ChangePage};
-
 use jiff::Timestamp;
 
-use super::Catalog;
-use crate::Error;
-use crate::store::ChangeSeq;
+use crate::change_feed::ChangeFeed;
 use crate::store::lifecycle::{AuditActor, HistoryQuery};
+use crate::store::{ChangeSeq, RegistryStore};
+use crate::{Clock, Error};
 
-impl Catalog {
+/// The log of changes.
+pub(crate) struct ChangeLog {
+    pub(crate) store: Arc<dyn RegistryStore>,
+    pub(crate) feed: Arc<ChangeFeed>,
+    pub(crate) clock: Clock,
+}
+
+impl ChangeLog {
     /// At most `limit` changes after `since`.
     ///
     /// # Errors

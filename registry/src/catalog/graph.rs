@@ -13,7 +13,7 @@ use a2s::{
 };
 use a2s_api::{CapabilityGraph, CompatibleIo, GraphEdge, GraphNode, SharedService};
 
-use super::{Catalog, FetchedVersion, VersionSelection};
+use super::{FetchedVersion, VersionReader, VersionSelection};
 use crate::Error;
 use crate::documents::{CapabilityFacts, VerifiedDocument};
 use crate::io_matching::{self, IoMatch, OutputPort};
@@ -46,158 +46,167 @@ impl GraphVersion {
     }
 }
 
-impl Catalog {
-    /// The graph around a version: its dependencies and dependents within `depth` steps, the capabilities
-    /// that share its services, and compatible inputs and outputs.
-    ///
-    /// # Errors
-    /// When there is no such version, its document or that of a dependency is damaged, or the dependencies
-    /// have too many documents.
-    pub(crate) async fn graph(
-        &self,
-        name: &CapabilityName,
-        selector: &VersionSelection,
-        depth: usize,
-        with_impact: bool,
-    ) -> Result<CapabilityGraph, Error> {
-        let FetchedVersion { entry, document: opened } = self.fetch(name, selector).await?;
-        let root = GraphVersion { entry, document: opened };
-        let (above, is_cut) = self.find_dependents(&root.entry.name).await?;
-        let mut dependency_index = DependencyIndex::default();
-        dependency_index
-            .add_versions(&root.entry.name, self.list_version_infos(&root.entry.name).await?);
-        let all = std::iter::once(&root).chain(&above);
-        let dependencies: Vec<_> = all.flat_map(GraphVersion::dependencies).cloned().collect();
-        self.documents.load_missing(&mut dependency_index, &dependencies, MAX_DOCUMENTS).await?;
+/// The graph around a version: its dependencies and dependents within `depth` steps, the capabilities
+/// that share its services, and compatible inputs and outputs.
+///
+/// # Errors
+/// When there is no such version, its document or that of a dependency is damaged, or the dependencies
+/// have too many documents.
+pub(crate) async fn build_graph(
+    versions: &VersionReader,
+    name: &CapabilityName,
+    selector: &VersionSelection,
+    depth: usize,
+    with_impact: bool,
+) -> Result<CapabilityGraph, Error> {
+    let FetchedVersion { entry, document: opened } = versions.fetch(name, selector).await?;
+    let root = GraphVersion { entry, document: opened };
+    let (above, is_cut) = find_dependents(versions, &root.entry.name).await?;
+    let mut dependency_index = DependencyIndex::default();
+    dependency_index
+        .add_versions(&root.entry.name, list_version_infos(versions, &root.entry.name).await?);
+    let all = std::iter::once(&root).chain(&above);
+    let dependencies: Vec<_> = all.flat_map(GraphVersion::dependencies).cloned().collect();
+    versions.documents.load_missing(&mut dependency_index, &dependencies, MAX_DOCUMENTS).await?;
 
-        let digest = root.entry.digest;
-        let leads_here = |known: &GraphVersion| {
-            dependency_index.closure(known.dependencies()).iter().any(|pin| pin.checksum == digest)
-        };
-        let dependants: Vec<_> = above.into_iter().filter(leads_here).collect();
-        let mut web = DependencyWeb::new(&dependency_index, &root, &dependants);
-        web.walk(depth);
-        let (nodes, edges) = web.collect_reached();
-        let impact = if with_impact {
-            Some(self.compute_impact(&root, &dependants, &dependency_index, &dependencies).await?)
-        } else {
-            None
-        };
-        let facts = &root.document.facts;
-        Ok(CapabilityGraph {
-            root: root.id(),
-            nodes,
-            edges,
-            services: self.find_shared_services(facts).await?,
-            consumers: self.find_compatible_io(facts, PortDirection::Output).await?,
-            producers: self.find_compatible_io(facts, PortDirection::Input).await?,
-            impact,
-            truncated: is_cut || web.is_truncated,
-        })
-    }
+    let digest = root.entry.digest;
+    let leads_here = |known: &GraphVersion| {
+        dependency_index.closure(known.dependencies()).iter().any(|pin| pin.checksum == digest)
+    };
+    let dependants: Vec<_> = above.into_iter().filter(leads_here).collect();
+    let mut web = DependencyWeb::new(&dependency_index, &root, &dependants);
+    web.walk(depth);
+    let (nodes, edges) = web.collect_reached();
+    let impact = if with_impact {
+        Some(
+            impact::compute_impact(
+                &versions.documents,
+                &root,
+                &dependants,
+                &dependency_index,
+                &dependencies,
+            )
+            .await?,
+        )
+    } else {
+        None
+    };
+    let facts = &root.document.facts;
+    Ok(CapabilityGraph {
+        root: root.id(),
+        nodes,
+        edges,
+        services: find_shared_services(versions, facts).await?,
+        consumers: find_compatible_io(versions, facts, PortDirection::Output).await?,
+        producers: find_compatible_io(versions, facts, PortDirection::Input).await?,
+        impact,
+        truncated: is_cut || web.is_truncated,
+    })
+}
 
-    /// Returns the versions that may use a capability directly or through others, without yanked ones. The
-    /// flag is true when there are more. The search does not continue from a damaged version. It continues
-    /// from a yanked one, because other versions may pin it.
-    async fn find_dependents(
-        &self,
-        name: &CapabilityName,
-    ) -> Result<(Vec<GraphVersion>, bool), Error> {
-        let mut names = BTreeSet::from([name.clone()]);
-        let mut fresh = vec![name.clone()];
-        let (mut seen, mut above, mut yanked) = (BTreeSet::new(), Vec::new(), 0);
-        while !fresh.is_empty() {
-            let most = MAX_DEPENDENTS + 1;
-            let entries =
-                self.store.list_dependents(&fresh, u32::try_from(most).unwrap_or(u32::MAX)).await?;
-            let entries: Vec<_> =
-                entries.into_iter().filter(|entry| seen.insert(entry.id)).collect();
-            fresh = Vec::new();
-            for (entry, opened) in self.documents.open(&entries).await? {
-                let Ok(opened) = opened else { continue };
-                if above.len() + yanked == MAX_DEPENDENTS {
-                    return Ok((above, true));
-                }
-                if names.insert(entry.name.clone()) {
-                    fresh.push(entry.name.clone());
-                }
-                match entry.yanked {
-                    true => yanked += 1,
-                    false => above.push(GraphVersion { entry: entry.clone(), document: opened }),
-                }
+/// Returns the versions that may use a capability directly or through others, without yanked ones. The
+/// flag is true when there are more. The search does not continue from a damaged version. It continues
+/// from a yanked one, because other versions may pin it.
+async fn find_dependents(
+    versions: &VersionReader,
+    name: &CapabilityName,
+) -> Result<(Vec<GraphVersion>, bool), Error> {
+    let mut names = BTreeSet::from([name.clone()]);
+    let mut fresh = vec![name.clone()];
+    let (mut seen, mut above, mut yanked) = (BTreeSet::new(), Vec::new(), 0);
+    while !fresh.is_empty() {
+        let most = MAX_DEPENDENTS + 1;
+        let entries =
+            versions.store.list_dependents(&fresh, u32::try_from(most).unwrap_or(u32::MAX)).await?;
+        let entries: Vec<_> = entries.into_iter().filter(|entry| seen.insert(entry.id)).collect();
+        fresh = Vec::new();
+        for (entry, opened) in versions.documents.open(&entries).await? {
+            let Ok(opened) = opened else { continue };
+            if above.len() + yanked == MAX_DEPENDENTS {
+                return Ok((above, true));
+            }
+            if names.insert(entry.name.clone()) {
+                fresh.push(entry.name.clone());
+            }
+            match entry.yanked {
+                true => yanked += 1,
+                false => above.push(GraphVersion { entry: entry.clone(), document: opened }),
             }
         }
-        Ok((above, false))
     }
+    Ok((above, false))
+}
 
-    async fn list_version_infos(&self, name: &CapabilityName) -> Result<Vec<VersionInfo>, Error> {
-        Ok(self
-            .store
-            .list_versions(name)
-            .await?
-            .iter()
-            .map(VersionEntry::to_version_info)
-            .collect())
+async fn list_version_infos(
+    versions: &VersionReader,
+    name: &CapabilityName,
+) -> Result<Vec<VersionInfo>, Error> {
+    Ok(versions
+        .store
+        .list_versions(name)
+        .await?
+        .iter()
+        .map(VersionEntry::to_version_info)
+        .collect())
+}
+
+async fn find_shared_services(
+    versions: &VersionReader,
+    facts: &CapabilityFacts,
+) -> Result<Vec<SharedService>, Error> {
+    let services = versions.store.list_services(ServiceQuery::ByHosts(&facts.domains)).await?;
+    let mut shared = Vec::with_capacity(facts.domains.len());
+    for host in &facts.domains {
+        let entries = versions.store.live_versions_of_service(host, None, MAX_SHARING + 1).await?;
+        let others = entries.iter().filter(|entry| entry.name != facts.name);
+        let capabilities =
+            others.take(MAX_SHARING as usize).map(|entry| entry.name.clone()).collect();
+        let service = services.iter().find(|service| service.host == *host);
+        let total = service.map_or(0, |service| service.capabilities);
+        shared.push(SharedService { host: host.clone(), capabilities, total });
     }
+    Ok(shared)
+}
 
-    async fn find_shared_services(
-        &self,
-        facts: &CapabilityFacts,
-    ) -> Result<Vec<SharedService>, Error> {
-        let services = self.store.list_services(ServiceQuery::ByHosts(&facts.domains)).await?;
-        let mut shared = Vec::with_capacity(facts.domains.len());
-        for host in &facts.domains {
-            let entries = self.store.live_versions_of_service(host, None, MAX_SHARING + 1).await?;
-            let others = entries.iter().filter(|entry| entry.name != facts.name);
-            let capabilities =
-                others.take(MAX_SHARING as usize).map(|entry| entry.name.clone()).collect();
-            let service = services.iter().find(|service| service.host == *host);
-            let total = service.map_or(0, |service| service.capabilities);
-            shared.push(SharedService { host: host.clone(), capabilities, total });
+/// Other live capabilities that can use the outputs of this one, or produce its inputs. Pairs whose
+/// types are known come first, then pairs with a required input.
+async fn find_compatible_io(
+    versions: &VersionReader,
+    facts: &CapabilityFacts,
+    side: PortDirection,
+) -> Result<Vec<CompatibleIo>, Error> {
+    let (names, others): (BTreeSet<_>, _) = match side {
+        PortDirection::Output => {
+            let names = facts.outputs.iter().map(|output| normalize_port_name(&output.name));
+            (names.collect(), PortDirection::Input)
         }
-        Ok(shared)
-    }
-
-    /// Other live capabilities that can use the outputs of this one, or produce its inputs. Pairs whose
-    /// types are known come first, then pairs with a required input.
-    async fn find_compatible_io(
-        &self,
-        facts: &CapabilityFacts,
-        side: PortDirection,
-    ) -> Result<Vec<CompatibleIo>, Error> {
-        let (names, others): (BTreeSet<_>, _) = match side {
-            PortDirection::Output => {
-                let names = facts.outputs.iter().map(|output| normalize_port_name(&output.name));
-                (names.collect(), PortDirection::Input)
-            }
-            PortDirection::Input => {
-                let names = facts.parameters.iter().map(|input| normalize_port_name(&input.name));
-                (names.collect(), PortDirection::Output)
-            }
+        PortDirection::Input => {
+            let names = facts.parameters.iter().map(|input| normalize_port_name(&input.name));
+            (names.collect(), PortDirection::Output)
+        }
+    };
+    let names: Vec<_> = names.into_iter().collect();
+    let entries = versions.store.live_versions_with_port(others, &names, MAX_COMPARED).await?;
+    let mut feeds = Vec::new();
+    for (entry, opened) in versions.documents.open(&entries).await? {
+        let Ok(VerifiedDocument { facts: other, .. }) = opened else { continue };
+        if other.name == facts.name {
+            continue;
+        }
+        let (outputs, inputs): (&[OutputPort], &[InputField]) = match side {
+            PortDirection::Output => (&facts.outputs, &other.parameters),
+            PortDirection::Input => (&other.outputs, &facts.parameters),
         };
-        let names: Vec<_> = names.into_iter().collect();
-        let entries = self.store.live_versions_with_port(others, &names, MAX_COMPARED).await?;
-        let mut feeds = Vec::new();
-        for (entry, opened) in self.documents.open(&entries).await? {
-            let Ok(VerifiedDocument { facts: other, .. }) = opened else { continue };
-            if other.name == facts.name {
-                continue;
-            }
-            let (outputs, inputs): (&[OutputPort], &[InputField]) = match side {
-                PortDirection::Output => (&facts.outputs, &other.parameters),
-                PortDirection::Input => (&other.outputs, &facts.parameters),
-            };
-            let fits = io_matching::match_outputs(outputs, inputs).into_iter();
-            feeds.extend(fits.map(|fit| (fit.typed, to_compatible_io(entry, &fit))));
-        }
-        feeds.sort_by(|(typed, a), (other, b)| {
-            let key =
-                |feed: &CompatibleIo| (!feed.required, feed.capability.clone(), feed.input.clone());
-            other.cmp(typed).then_with(|| key(a).cmp(&key(b)))
-        });
-        feeds.truncate(MAX_MATCHES);
-        Ok(feeds.into_iter().map(|(_, feed)| feed).collect())
+        let fits = io_matching::match_outputs(outputs, inputs).into_iter();
+        feeds.extend(fits.map(|fit| (fit.typed, to_compatible_io(entry, &fit))));
     }
+    feeds.sort_by(|(typed, a), (other, b)| {
+        let key =
+            |feed: &CompatibleIo| (!feed.required, feed.capability.clone(), feed.input.clone());
+        other.cmp(typed).then_with(|| key(a).cmp(&key(b)))
+    });
+    feeds.truncate(MAX_MATCHES);
+    Ok(feeds.into_iter().map(|(_, feed)| feed).collect())
 }
 
 fn to_compatible_io(

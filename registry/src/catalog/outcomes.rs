@@ -1,17 +1,22 @@
 //! Outcomes that executors report, and the statistics of them.
 
+use std::sync::Arc;
+
 use a2s::CapabilityName;
 use a2s::Digest;
 use a2s_api::{CapabilityStats, OutcomeReport, OutcomeWeights};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use super::{Catalog, VersionSelection};
-use crate::Error;
+use super::{VersionReader, VersionSelection};
 use crate::error::DigestMismatch;
+use crate::host_health::HostHealthTracker;
+use crate::live_version_cache::LiveVersionCache;
+use crate::metrics::Metrics;
 use crate::outcome_weighting::{HALF_LIFE_DAYS, SESSION_SLOTS};
 use crate::rank;
 use crate::store::{RecordResult, ReporterKey, RunOutcome};
+use crate::{Clock, Error};
 
 /// The maximum length of the name of an executor or a session, in bytes.
 const MAX_NAME_LENGTH: usize = 64;
@@ -21,12 +26,23 @@ const MAX_HOSTS: usize = 64;
 /// repeated report never counts again.
 const REPORT_WITHIN: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-impl Catalog {
+/// The recorder of outcomes, and the reader of their statistics.
+pub(crate) struct OutcomeRecorder {
+    pub(crate) versions: VersionReader,
+    pub(crate) live_versions: Arc<LiveVersionCache>,
+    pub(crate) host_health: Arc<HostHealthTracker>,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
+    /// The identity of the store: the key of the hash that separates reporters.
+    pub(crate) identity: String,
+}
+
+impl OutcomeRecorder {
     /// Counts the outcome of a run, once.
     ///
     /// # Errors
     /// Fails when the version does not exist or has another digest, or the report is invalid.
-    pub(crate) async fn record_outcome(&self, report: OutcomeReport) -> Result<(), Error> {
+    pub(crate) async fn record(&self, report: OutcomeReport) -> Result<(), Error> {
         check_report(&report).map_err(|text| Error::BadOutcome(text.to_owned()))?;
         let now = (self.clock)();
         // Clocks differ: nothing has ended in the future.
@@ -53,7 +69,7 @@ impl Catalog {
             at: now,
             forget_before: subtract_span(oldest, REPORT_WITHIN),
         };
-        match self.store.record_outcome(&outcome).await? {
+        match self.versions.store.record_outcome(&outcome).await? {
             RecordResult::New => {
                 self.live_versions.invalidate(&outcome.name);
                 self.metrics.outcomes.inc();
@@ -75,7 +91,7 @@ impl Catalog {
             }
             RecordResult::Unknown => {
                 let selector = VersionSelection::Exact(outcome.version);
-                Err(self.version_missing_error(&outcome.name, &selector).await)
+                Err(self.versions.version_missing_error(&outcome.name, &selector).await)
             }
         }
     }
@@ -89,8 +105,8 @@ impl Catalog {
         name: &CapabilityName,
         selector: &VersionSelection,
     ) -> Result<CapabilityStats, Error> {
-        let entry = self.select_version(name, selector).await?;
-        let record = self.store.load_run_details(entry.id).await?;
+        let entry = self.versions.select_version(name, selector).await?;
+        let record = self.versions.store.load_run_details(entry.id).await?;
         let weight = entry.stats.weight_at((self.clock)());
         Ok(CapabilityStats {
             name: entry.name,

@@ -6,6 +6,7 @@ mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use a2s::Permission;
 use a2s_api::{
@@ -18,15 +19,17 @@ use utoipa::ToSchema;
 
 use self::cursor::MAX_WALK_HITS;
 use self::request::ValidSearch;
-use super::Catalog;
-use crate::Error;
-use crate::documents::HitSummary;
-use crate::embedding_service::DegradedReason;
-use crate::metrics::{SearchLabels, SearchResult};
+use crate::documents::{DocumentReader, HitSummary};
+use crate::embedding_service::{DegradedReason, EmbeddingService};
+use crate::host_health::HostHealthTracker;
+use crate::index::IndexerHandle;
+use crate::live_version_cache::LiveVersionCache;
+use crate::metrics::{Metrics, SearchLabels, SearchResult};
 use crate::rank::{self, RankStrategy, RankedChoice, RankingFeatures};
 use crate::retrieval::{CANDIDATE_LIMIT, FusedCandidate, fuse, query_vector, to_texts};
-use crate::store::{CapabilityId, VersionEntry, VersionId};
-use crate::vectors::{self, PointFilter, QueryResults, SearchQuery};
+use crate::store::{CapabilityId, RegistryStore, VersionEntry, VersionId};
+use crate::vectors::{self, PointFilter, QueryResults, SearchQuery, VectorIndex};
+use crate::{Clock, Error};
 
 /// The most near misses in a response without hits.
 const MAX_NEAREST: usize = 3;
@@ -78,7 +81,24 @@ struct HitPage {
     has_more: bool,
 }
 
-impl Catalog {
+/// The search for capabilities.
+pub(crate) struct SearchService {
+    pub(crate) store: Arc<dyn RegistryStore>,
+    pub(crate) documents: Arc<DocumentReader>,
+    pub(crate) live_versions: Arc<LiveVersionCache>,
+    pub(crate) vectors: Arc<dyn VectorIndex>,
+    pub(crate) index: Arc<IndexerHandle>,
+    pub(crate) embedding_service: Arc<EmbeddingService>,
+    pub(crate) host_health: Arc<HostHealthTracker>,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
+    /// The time that a search right after the start waits for the index.
+    pub(crate) index_wait: Duration,
+    /// The identity of the store. It marks cursors, so that those of another store are recognised.
+    pub(crate) identity: String,
+}
+
+impl SearchService {
     /// Finds the capabilities that fit an intent, or each of several, best first. None when nothing is
     /// close enough; then the response names the nearest ones.
     ///
@@ -94,7 +114,7 @@ impl Catalog {
             // Its recovery time is unknown.
             return Err(error.into());
         }
-        if !self.index.wait_until_ready(self.limits.index_wait).await {
+        if !self.index.wait_until_ready(self.index_wait).await {
             return Err(Error::IndexNotReady);
         }
         let reply = match (request.level, request.intents.as_slice()) {

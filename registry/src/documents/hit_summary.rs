@@ -146,7 +146,7 @@ mod tests {
     async fn a_card_is_believed_for_the_bytes_that_it_was_made_of() {
         let world = World::new().await;
         world.publish_all([document("Tool", "1.0.0", "Waters the plants")]).await;
-        let store = &world.app.shared.catalog.store;
+        let store = &world.app.shared.catalog.versions.store;
         let entries = store.live_versions(LiveVersionQuery::AfterName(None, 10)).await.unwrap();
         let entry = &entries[0];
         let summary = async |card: String| {

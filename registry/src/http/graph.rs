@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 use super::App;
 use super::request::{CapabilityNameParam, NameAndSelector, QueryParams};
 use crate::Error;
-use crate::catalog::VersionSelection;
+use crate::catalog::{VersionSelection, build_graph};
 
 /// The maximum distance from the root, in steps.
 const MAX_DEPTH: usize = 2 * a2s::MAX_DEPENDENCY_DEPTH;
@@ -84,5 +84,5 @@ async fn read_graph(
             "`depth` must be a number from 0 to {MAX_DEPTH}"
         )));
     }
-    Ok(Json(app.catalog.graph(name, selector, depth, extent.impact).await?))
+    Ok(Json(build_graph(&app.catalog.versions, name, selector, depth, extent.impact).await?))
 }

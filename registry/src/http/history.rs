@@ -78,9 +78,9 @@ pub(super) async fn list_changes(
         }
     };
     if !wants_events(&headers) {
-        return Ok(Json(app.catalog.changes(since, limit).await?).into_response());
+        return Ok(Json(app.catalog.log.changes(since, limit).await?).into_response());
     }
-    let follower = app.catalog.feed.follow(caller)?;
+    let follower = app.catalog.log.feed.follow(caller)?;
     let following = ChangeStream { app, follower, since, waiting: VecDeque::new() };
     let events = stream::unfold(following, async |mut following| {
         let change = following.next().await?;
@@ -109,7 +109,7 @@ impl ChangeStream {
             if let Some(change) = self.waiting.pop_front() {
                 return Some(change);
             }
-            let page = self.app.catalog.changes(self.since, DEFAULT_PAGE_SIZE).await.ok()?;
+            let page = self.app.catalog.log.changes(self.since, DEFAULT_PAGE_SIZE).await.ok()?;
             self.since = page.next;
             self.waiting = page.changes.into();
             if self.waiting.is_empty() && !page.has_more && !self.follower.wait().await {
@@ -148,7 +148,7 @@ pub(super) async fn read_audit(
     _: AuthorizedCaller<Admin>,
     QueryParams(AuditParams { before, name, limit }): QueryParams<AuditParams>,
 ) -> Result<Json<AuditPage>, Error> {
-    Ok(Json(app.catalog.audit(before, name.as_ref(), page_size(limit)?).await?))
+    Ok(Json(app.catalog.log.audit(before, name.as_ref(), page_size(limit)?).await?))
 }
 
 /// Remove old entries of the audit
@@ -169,7 +169,7 @@ pub(super) async fn trim_audit(
     AuthorizedCaller(caller, _): AuthorizedCaller<Admin>,
     JsonBody(TrimAuditRequest { before }): JsonBody<TrimAuditRequest>,
 ) -> Result<Json<TrimAuditResponse>, Error> {
-    let removed = app.catalog.trim_audit(before, &caller).await?;
+    let removed = app.catalog.log.trim_audit(before, &caller).await?;
     Ok(Json(TrimAuditResponse { removed }))
 }
 

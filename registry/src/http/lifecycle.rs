@@ -34,7 +34,7 @@ pub(super) async fn yank_version(
     headers: HeaderMap,
 ) -> Result<Json<LifecycleResponse>, Error> {
     let mirror = read_mirror(&headers, &caller)?;
-    Ok(Json(app.catalog.yank(&name, &selector, true, &caller, mirror.as_ref()).await?))
+    Ok(Json(app.catalog.writer.yank(&name, &selector, true, &caller, mirror.as_ref()).await?))
 }
 
 /// Bring a yanked version back
@@ -57,7 +57,7 @@ pub(super) async fn unyank_version(
     headers: HeaderMap,
 ) -> Result<Json<LifecycleResponse>, Error> {
     let mirror = read_mirror(&headers, &caller)?;
-    Ok(Json(app.catalog.yank(&name, &selector, false, &caller, mirror.as_ref()).await?))
+    Ok(Json(app.catalog.writer.yank(&name, &selector, false, &caller, mirror.as_ref()).await?))
 }
 
 /// Deprecate a version
@@ -87,7 +87,7 @@ pub(super) async fn deprecate_version(
 ) -> Result<Json<LifecycleResponse>, Error> {
     let mirror = read_mirror(&headers, &caller)?;
     let mirror = mirror.as_ref();
-    Ok(Json(app.catalog.deprecate(&name, &selector, request, &caller, mirror).await?))
+    Ok(Json(app.catalog.writer.deprecate(&name, &selector, request, &caller, mirror).await?))
 }
 
 /// Reads the source of a mirror that changes a version, with the checksum that the mirror states for the
@@ -115,7 +115,7 @@ pub(super) async fn list_owners(
     State(app): App,
     CapabilityNameParam(name): CapabilityNameParam,
 ) -> Result<Json<OwnerList>, Error> {
-    Ok(Json(app.catalog.list_owners(&name).await?))
+    Ok(Json(app.catalog.writer.list_owners(&name).await?))
 }
 
 /// Change the owners of a name
@@ -144,5 +144,5 @@ pub(super) async fn change_owners(
     if MirrorSource::from_headers(&headers, &caller)?.is_some() {
         return Err(Error::MalformedParameter("a mirror cannot change owners".to_owned()));
     }
-    Ok(Json(app.catalog.change_owners(&name, &change, &caller).await?))
+    Ok(Json(app.catalog.writer.change_owners(&name, &change, &caller).await?))
 }

@@ -165,7 +165,7 @@ impl FromRequest<Arc<HttpState>> for DocumentBody {
         check_media_type(request.headers(), |subtype| {
             matches!(subtype, "yaml" | "x-yaml" | "json") || subtype.ends_with("+json")
         })?;
-        let bytes = read_body(request, app, app.catalog.limits.document_bytes).await?;
+        let bytes = read_body(request, app, app.catalog.writer.limits.document_bytes).await?;
         Ok(Self(bytes.into()))
     }
 }

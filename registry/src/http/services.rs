@@ -39,7 +39,7 @@ pub(super) async fn list_services(
     QueryParams(page): QueryParams<ServicePage>,
 ) -> Result<Json<ServiceList>, Error> {
     let limit = page_size(page.limit)?;
-    Ok(Json(app.catalog.list_services(page.after.as_ref(), limit).await?))
+    Ok(Json(app.catalog.versions.list_services(page.after.as_ref(), limit).await?))
 }
 
 /// Read a service
@@ -59,6 +59,7 @@ pub(super) async fn list_capabilities_of_service(
     QueryParams(page): QueryParams<PageParams>,
 ) -> Result<Json<ServiceCapabilities>, Error> {
     let limit = page_size(page.limit)?;
-    let answer = app.catalog.list_capabilities_at(&host, page.after.as_ref(), limit).await?;
+    let answer =
+        app.catalog.versions.list_capabilities_at(&host, page.after.as_ref(), limit).await?;
     Ok(Json(answer))
 }

@@ -6,7 +6,7 @@ use a2s_api::IndexBuilding;
 
 use super::pending_embeddings::PendingEmbeddings;
 use super::rebuild::{IndexRebuild, RebuildStep};
-use super::{BATCH, EMBED_DEADLINE, Indexer, distinct_capabilities};
+use super::{BATCH, EMBED_DEADLINE, FlushState, IndexHealth, Indexer, distinct_capabilities};
 use crate::Error;
 use crate::embed::Embedder;
 use crate::store::ChangeSeq;
@@ -45,12 +45,13 @@ impl Indexer {
     /// Returns the embedder for a new index, when one has to be built.
     fn find_rebuild_embedder(&self) -> Option<Arc<Embedder>> {
         let meaning = &self.points.embedding_service;
-        let answers = if self.applied.is_some() { self.live_embedder() } else { None };
+        let answers = if self.live.applied.is_some() { self.live_embedder() } else { None };
         match answers {
             None => Some(Arc::clone(meaning.built_in())),
             Some(embedder) => {
                 let is_wanted = embedder.id() == meaning.configured().id();
-                let is_good = is_wanted && !self.needs_rebuild && self.rebuild_waiters.is_empty();
+                let is_good =
+                    is_wanted && !self.health.needs_rebuild && self.rebuild_waiters.is_empty();
                 (!is_good).then(|| Arc::clone(meaning.configured()))
             }
         }
@@ -135,13 +136,13 @@ impl Indexer {
         self.points.store.advance_index(&id, pending.persisted_up_to(at)).await?;
         self.vectors.commit().await?;
         // From here on the new index answers, whatever happens.
-        let replaced = self.index.replace(id);
-        self.settled = ChangeSeq::default();
-        (self.unflushed, self.unchecked, self.flush_at) = (0, 0, None);
-        (self.failures, self.needs_rebuild, self.is_broken) = (0, false, false);
-        self.pending = pending;
+        let replaced = self.live.id.replace(id);
+        self.live.settled = ChangeSeq::default();
+        self.flush = FlushState::default();
+        self.health = IndexHealth::default();
+        self.live.pending = pending;
         self.note_applied(at);
-        self.metrics.index_rebuilds.inc();
+        self.metrics.index.rebuilds.inc();
         let build = self.build.take();
         if let Some(replaced) = replaced {
             self.points.store.delete_index(&replaced).await?;
@@ -156,8 +157,8 @@ impl Indexer {
 
     fn note_building(&self, building: Option<IndexBuilding>) {
         let (done, total) = building.as_ref().map_or((0, 0), |b| (b.done, b.total));
-        self.metrics.index_build_done.set(done.cast_signed());
-        self.metrics.index_build_size.set(total.cast_signed());
+        self.metrics.index.build_done.set(done.cast_signed());
+        self.metrics.index.build_size.set(total.cast_signed());
         self.progress.send_if_modified(|progress| {
             let is_new = progress.building != building;
             progress.building = building;

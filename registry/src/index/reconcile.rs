@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Indexer, PendingEmbeddings};
+use super::{FlushState, Indexer, LiveIndex};
 use crate::Error;
 use crate::store::ChangeSeq;
 use crate::store::dependency_rows::VersionScope;
@@ -46,7 +46,7 @@ impl Indexer {
         };
         match indexed.filter(is_whole) {
             Some(indexed) => {
-                (self.index, self.needs_rebuild, self.settled) =
+                (self.live.id, self.health.needs_rebuild, self.live.settled) =
                     (index, status.needs_rebuild, indexed);
                 self.note_applied(indexed);
             }
@@ -60,27 +60,28 @@ impl Indexer {
 
     /// Checks from time to time for changes that other registries have made in the index.
     pub(super) async fn check_other_registries(&mut self) -> Result<(), Error> {
-        if self.next_shared_check.is_none_or(|at| Instant::now() < at) {
+        if self.others.next_check.is_none_or(|at| Instant::now() < at) {
             return Ok(());
         }
-        self.next_shared_check = Some(Instant::now() + SHARED_CHECK_INTERVAL);
-        let (latest, reported) = self.points.store.list_reported(self.reported.0).await?;
+        self.others.next_check = Some(Instant::now() + SHARED_CHECK_INTERVAL);
+        let (latest, reported) = self.points.store.list_reported(self.others.reported.0).await?;
         if !reported.is_empty() {
             self.live_versions.invalidate_all(&reported);
         }
         // Those of two looks at a time, as a report may be seen after one that has a larger number.
-        self.reported = (self.reported.1, latest);
+        self.others.reported = (self.others.reported.1, latest);
         self.vectors.refresh().await?;
         let answering = self.live_index_id();
-        if let Some(index) = &self.index
+        if let Some(index) = &self.live.id
             && answering.as_ref() != Some(index)
         {
             tracing::info!(?answering, "another registry has replaced the search index");
-            (self.applied, self.index, self.pending) = (None, None, PendingEmbeddings::default());
-            (self.unflushed, self.unchecked, self.flush_at) = (0, 0, None);
+            self.live = LiveIndex::default();
+            self.flush = FlushState::default();
         }
-        if let Some(index) = &self.index {
-            self.settled = self.points.store.load_indexed_seq(index).await?.unwrap_or_default();
+        if let Some(index) = &self.live.id {
+            self.live.settled =
+                self.points.store.load_indexed_seq(index).await?.unwrap_or_default();
         }
         Ok(())
     }

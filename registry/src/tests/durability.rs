@@ -117,7 +117,7 @@ async fn missing_broken_or_foreign_index_is_rebuilt() {
         damage(&index(&folder));
         let world = World::open(folder).await;
         // An index of an embedder that nobody has any more answers by words until there is another.
-        world.app.shared.catalog.index.wait_until_built().await;
+        world.app.shared.catalog.search.index.wait_until_built().await;
         finds_everything(&world).await;
         assert_eq!(world.metric("index_rebuilds_total"), "1", "{what}");
         world.app.close().await;
@@ -169,7 +169,7 @@ async fn an_index_that_was_away_while_another_followed_catches_up() {
 #[tokio::test]
 async fn a_store_knows_the_indexes_that_it_has_named() {
     let world = World::new().await;
-    let store = &world.app.shared.catalog.store;
+    let store = &world.app.shared.catalog.versions.store;
     let (one, other) =
         (store.create_index_id().await.unwrap(), store.create_index_id().await.unwrap());
     assert_ne!(one, other);

@@ -43,7 +43,7 @@ impl World {
     }
 
     async fn built(&self) {
-        let built = self.app.shared.catalog.index.wait_until_built();
+        let built = self.app.shared.catalog.search.index.wait_until_built();
         tokio::time::timeout(SOON, built).await.unwrap();
     }
 
@@ -82,7 +82,7 @@ pub(crate) async fn until(what: impl AsyncFn() -> bool) {
 }
 
 fn ids(world: &World) -> [String; 2] {
-    let meaning = &world.app.shared.catalog.embedding_service;
+    let meaning = &world.app.shared.catalog.search.embedding_service;
     [meaning.configured().id().to_owned(), meaning.built_in().id().to_owned()]
 }
 

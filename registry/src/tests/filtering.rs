@@ -176,7 +176,7 @@ async fn an_index_that_is_behind_offers_nothing_that_does_not_pass() {
     world.publish_all(shelf()).await;
     let catalog = &world.app.shared.catalog;
     let entries =
-        catalog.store.live_versions(LiveVersionQuery::AfterName(None, 100)).await.unwrap();
+        catalog.versions.store.live_versions(LiveVersionQuery::AfterName(None, 100)).await.unwrap();
     let entry = entries.iter().find(|entry| entry.name.as_str() == "Writes").unwrap();
     let about = "Weather forecast for a city";
     let behind = IndexPoint {
@@ -193,6 +193,7 @@ async fn an_index_that_is_behind_offers_nothing_that_does_not_pass() {
         card: None,
     };
     catalog
+        .search
         .vectors
         .apply(vec![IndexChange::Upsert(Box::new(behind))], ChangeSeq(1_000))
         .await

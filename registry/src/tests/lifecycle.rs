@@ -279,7 +279,7 @@ async fn another_process_learns_of_a_yank_by_the_outbox() {
             chain("Top", "1.0.0", &[("Base", "^1")], "api.example.com"),
         ])
         .await;
-    let store = &world.app.shared.catalog.store;
+    let store = &world.app.shared.catalog.versions.store;
     let before = store.read_outbox(ChangeSeq::default(), 0).await.unwrap().latest;
     world.turn("Base/1.0.0", "yank").await;
     let changes = store.read_outbox(before, 10).await.unwrap().changes;

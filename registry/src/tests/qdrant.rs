@@ -197,12 +197,12 @@ async fn an_index_that_knows_of_more_than_its_database_is_replaced() {
     }
     let world = World::new().await;
     world.publish_all([document("FeedCat", "1.0.0", "Gives food to the cat")]).await;
-    let vectors = Arc::clone(&world.app.shared.catalog.vectors);
+    let vectors = Arc::clone(&world.app.shared.catalog.search.vectors);
     // As it is when the database is restored from a backup, and the index is not.
     let ahead = IndexChange::Upsert(Box::new(point(1)));
     vectors.apply(vec![ahead], ChangeSeq(1_000)).await.unwrap();
     let world = World::open(world.close().await).await;
-    world.app.shared.catalog.index.wait_until_built().await;
+    world.app.shared.catalog.search.index.wait_until_built().await;
     assert_eq!(world.metric("index_rebuilds_total"), "1");
     world.publish_all([document("FeedCat", "1.1.0", "Waters the plants")]).await;
     assert_eq!(world.search("water the plants").await.names(), ["FeedCat"]);
@@ -213,7 +213,8 @@ async fn a_collection_of_other_dimensions_is_no_index_and_is_replaced() {
     let Some(config) = told() else { return };
     let world = World::new().await;
     world.publish_all([document("FeedCat", "1.0.0", "Gives food to the cat")]).await;
-    let identity = world.app.shared.catalog.vectors.current_reader().unwrap().identity().clone();
+    let identity =
+        world.app.shared.catalog.search.vectors.current_reader().unwrap().identity().clone();
     let folder = world.close().await;
     // Something puts a collection with longer vectors, which says what the old one said, in its place.
     let embedders = vec![identity.embedder.clone()];
@@ -227,7 +228,7 @@ async fn a_collection_of_other_dimensions_is_no_index_and_is_replaced() {
     vectors.begin(other).await.unwrap();
     vectors.commit().await.unwrap();
     let world = World::open(folder).await;
-    world.app.shared.catalog.index.wait_until_built().await;
+    world.app.shared.catalog.search.index.wait_until_built().await;
     assert_eq!(world.search("give food to the cat").await.names(), ["FeedCat"]);
     assert_eq!(world.metric("index_rebuilds_total"), "1");
 }

@@ -125,7 +125,7 @@ mod tests {
         let names = ["WeatherOslo", "WeatherRome", "WeatherBern", "WeatherPisa", "WeatherLyon"];
         world.publish_all(names.map(|name| document(name, "1.0.0", "Weather forecast"))).await;
         let intent = "weather forecast";
-        let store = &world.app.shared.catalog.identity;
+        let store = &world.app.shared.catalog.search.identity;
         // As if all but three of a walk had been given, and are gone.
         let gone: Vec<_> =
             (0..).map(|id| CapabilityId(1_000_000 + id)).take(MAX_WALK_HITS - 3).collect();

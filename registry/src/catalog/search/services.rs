@@ -5,16 +5,15 @@ use std::collections::BTreeMap;
 use a2s::Domain;
 use a2s_api::{ServiceHit, ServiceMatch};
 
-use super::RankedHit;
+use super::{RankedHit, SearchService};
 use crate::Error;
-use crate::catalog::Catalog;
 use crate::store::dependency_rows::ServiceQuery;
 use crate::vectors::PointFilter;
 
 /// The maximum number of matches that a response lists for a service.
 const MAX_SERVICE_MATCHES: usize = 3;
 
-impl Catalog {
+impl SearchService {
     /// The services that candidates talk to, best first, and the total number of services.
     ///
     /// A hit gives each of its services an equal part of its score, because a capability of two services

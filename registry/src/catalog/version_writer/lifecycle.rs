@@ -4,15 +4,16 @@ use a2s::CapabilityName;
 use a2s_api::Caller;
 use a2s_api::{DeprecateRequest, Deprecation, LifecycleResponse, OwnerList, OwnerUpdate};
 
-use super::{Catalog, VersionSelection};
+use super::VersionWriter;
 use crate::Error;
+use crate::catalog::{VersionSelection, build_graph};
 use crate::mirror::MirrorSource;
 use crate::store::lifecycle::{AuditActor, LifecycleChange, LifecycleResult, OwnerResult};
 
 /// The maximum length of the message of a deprecation, in characters.
 const MAX_MESSAGE_LENGTH: usize = 500;
 
-impl Catalog {
+impl VersionWriter {
     /// Yanks a version, or brings it back. The response lists the dependents that would break, but they do
     /// not prevent the yank.
     ///
@@ -28,7 +29,10 @@ impl Catalog {
     ) -> Result<LifecycleResponse, Error> {
         let impact = match yanked {
             // A damaged version, or one with too large a graph, can be yanked too.
-            true => self.graph(name, selector, 0, true).await.ok().and_then(|graph| graph.impact),
+            true => build_graph(&self.versions, name, selector, 0, true)
+                .await
+                .ok()
+                .and_then(|graph| graph.impact),
             false => None,
         };
         let answer = self
@@ -88,11 +92,9 @@ impl Catalog {
             return Err(Error::NotExact(name.clone()));
         };
         let by = AuditActor::from_caller(caller, (self.clock)()).for_mirror(mirror);
-        let changed = match self.store.change_lifecycle(name, version, turn, &by).await? {
+        let changed = match self.versions.store.change_lifecycle(name, version, turn, &by).await? {
             LifecycleResult::Changed(seq) => {
-                self.live_versions.invalidate(name);
-                self.feed.notify_followers();
-                if !self.index.wait_for(seq, self.limits.index_wait).await {
+                if !self.announce(name, seq).await {
                     tracing::warn!(%name, %version, "the version is changed, but the search index does not have the change yet");
                 }
                 true
@@ -106,10 +108,10 @@ impl Catalog {
                 return Err(Error::NotMirrored { name: name.clone(), version, origin });
             }
             LifecycleResult::Unknown => {
-                return Err(self.version_missing_error(name, selector).await);
+                return Err(self.versions.version_missing_error(name, selector).await);
             }
         };
-        let entries = self.known_versions(name).await?;
+        let entries = self.versions.known_versions(name).await?;
         let latest = VersionSelection::Latest.select(&entries).map(|entry| entry.version.clone());
         let Some(entry) = selector.select(&entries) else {
             return Err(selector.missing_error(name, &entries));
@@ -131,7 +133,7 @@ impl Catalog {
     /// # Errors
     /// When there is no such capability.
     pub(crate) async fn list_owners(&self, name: &CapabilityName) -> Result<OwnerList, Error> {
-        let owners = self.store.list_owners(name).await?;
+        let owners = self.versions.store.list_owners(name).await?;
         if owners.is_empty() {
             return Err(Error::CapabilityMissing(name.to_string()));
         }
@@ -149,7 +151,7 @@ impl Catalog {
         caller: &Caller,
     ) -> Result<OwnerList, Error> {
         let by = AuditActor::from_caller(caller, (self.clock)());
-        match self.store.change_owners(name, change, &by).await? {
+        match self.versions.store.change_owners(name, change, &by).await? {
             OwnerResult::Owners(owners) => Ok(OwnerList { name: name.clone(), owners }),
             OwnerResult::NotOwner(owners) => Err(Error::NotOwner { name: name.clone(), owners }),
             OwnerResult::LastOwner => Err(Error::LastOwner(name.clone())),
