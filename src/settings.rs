@@ -8,9 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use a2s::Secret;
-use clap::builder::{
-    PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser,
-};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use serde::de::value::Error as ValueError;
 use serde::de::{DeserializeOwned, IntoDeserializer, Visitor};
 use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
@@ -60,8 +58,8 @@ pub(crate) use self::guarding::{GuardianChoice, GuardianSelection, GuardingSetti
 pub(crate) use self::process::{ConnectionLimits, LogFormat, ProcessConfig, ProcessSettings};
 pub(crate) use self::registry::{DatabaseSettings, RegistrySettings, run_database};
 pub(crate) use self::tokens::{
-    RegistryAccess, RegistryAccessSettings, ServiceTokenSettings, check_not_owner,
-    is_given, read_token,
+    RegistryAccess, RegistryAccessSettings, ServiceTokenSettings, check_not_owner, is_given,
+    read_token,
 };
 
 /// A setting, or settings, from the flags and variables.
@@ -118,16 +116,14 @@ impl SettingsFile {
         let Some(path) = path else { return Ok(Self::default()) };
         let text =
             std::fs::read_to_string(path).map_err(|error| CliError::file_error(path, &error))?;
-        Self::parse(&text)
-            .map_err(|fault| settings_error(format!("{}:{fault}", path.display())))
+        Self::parse(&text).map_err(|fault| settings_error(format!("{}:{fault}", path.display())))
     }
 
     /// Parses the text of a file. The error has its position and no value of the file.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut keys = Vec::new();
-        let file = Self::parse_parts(text, &mut keys).map_err(|error| {
-            config_error::describe_error(error.message(), error.span(), text)
-        })?;
+        let file = Self::parse_parts(text, &mut keys)
+            .map_err(|error| config_error::describe_error(error.message(), error.span(), text))?;
         match unknown_key(text, &keys) {
             None => Ok(file),
             Some((key, span)) => {
@@ -157,7 +153,10 @@ impl SettingsFile {
 /// Returns a key at the top of the file that is not among `keys`, and its position.
 fn unknown_key(text: &str, keys: &[&str]) -> Option<(String, Range<usize>)> {
     let table = DeTable::parse(text).ok()?.into_inner();
-    let unknown = table.into_iter().map(|(key, _)| key).find(|key| !keys.contains(&key.get_ref().as_ref()))?;
+    let unknown = table
+        .into_iter()
+        .map(|(key, _)| key)
+        .find(|key| !keys.contains(&key.get_ref().as_ref()))?;
     let span = unknown.span();
     Some((unknown.into_inner().into_owned(), span))
 }

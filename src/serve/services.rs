@@ -203,7 +203,8 @@ impl ServiceSettings {
         let builtin = self.executor.as_mut().and_then(|part| part.builtin_guardian.take());
         let asking = self.guardian.as_ref().and_then(|part| part.client_token.as_ref());
         let client_token = asking.map(|token| guardian::TokenDigest::new(token.expose_secret()));
-        let Some(config) = self.guardian.as_ref().map(|part| part.config.clone()).or(builtin) else {
+        let Some(config) = self.guardian.as_ref().map(|part| part.config.clone()).or(builtin)
+        else {
             return Ok(None);
         };
         let config = guardian::Config {
@@ -213,12 +214,13 @@ impl ServiceSettings {
         };
         let has_files = has_policy_files(&config);
         let metrics = http.metrics.sub_registry_with_prefix("guardian");
-        let app = guardian::App::open(config, clock::now, metrics).map_err(|error| match &error {
-            guardian::Error::PolicyInvalid { path: Some(path), faults } => {
-                policy_failure(path, faults)
-            }
-            error => cannot_serve(error),
-        })?;
+        let app =
+            guardian::App::open(config, clock::now, metrics).map_err(|error| match &error {
+                guardian::Error::PolicyInvalid { path: Some(path), faults } => {
+                    policy_failure(path, faults)
+                }
+                error => cannot_serve(error),
+            })?;
         let protocol = guard_protocol(app.protocol_routes(), auth.clone());
         http.add(protocol.merge(app.approval_routes()), guardian::App::openapi());
         if has_files {

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::Deserialize;
 use url::Url;
 
-use super::{Layer as _, GuardianSelection, RegistryAccess, read_token, variable};
+use super::{GuardianSelection, Layer as _, RegistryAccess, read_token, variable};
 use crate::cli_error::CliError;
 
 /// The environment variable with the key of the language model.

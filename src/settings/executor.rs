@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use a2s::{Domain, Secret, TokenSubject};
 use clap::ValueEnum;
 use executor::{
-    ClientCertificate, Config, Durability, ExecutorDatabase, GuardianSettings, HostLimitSet, Limits,
-    ResponseValidation, SecretKeySource, TenantLimits,
+    ClientCertificate, Config, Durability, ExecutorDatabase, GuardianSettings, HostLimitSet,
+    Limits, ResponseValidation, SecretKeySource, TenantLimits,
 };
 use serde::Deserialize;
 use url::Url;

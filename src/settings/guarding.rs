@@ -30,10 +30,8 @@ const MAX_RETRY_TIME: SignedDuration = SignedDuration::from_mins(1);
 /// The hint for all errors in these settings.
 pub(super) const HINT: &str = "docs/guardian.md describes how to configure guardians.";
 
-const FAIL_MODES: [(&str, &str); 2] = [
-    ("closed", "The step is denied"),
-    ("open", "The step passes, and the failure is recorded"),
-];
+const FAIL_MODES: [(&str, &str); 2] =
+    [("closed", "The step is denied"), ("open", "The step passes, and the failure is recorded")];
 
 /// The guardians to ask. Flags choose among the guardians of the file and change all of them, so the two are
 /// not combined by field.

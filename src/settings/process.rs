@@ -77,7 +77,11 @@ impl ProcessSettings {
         let default_log = if is_terminal { TERMINAL_LOG } else { DEFAULT_LOG };
         Ok(ProcessConfig {
             listen: settings.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port))),
-            allow_hosts: settings.allow_hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+            allow_hosts: settings
+                .allow_hosts
+                .iter()
+                .map(|host| host.to_ascii_lowercase())
+                .collect(),
             log: settings.log.unwrap_or_else(|| default_log.to_owned()),
             log_format: settings.log_format.unwrap_or(LogFormat::Text),
             allow_insecure_tokens: settings.allow_insecure_tokens,

@@ -46,8 +46,7 @@ pub(crate) fn run_database(
     address: Option<&Secret>,
 ) -> Result<Option<executor::ExecutorDatabase>, CliError> {
     let read = address.map(|address| executor::ExecutorDatabase::parse(address.expose_secret()));
-    read.transpose()
-        .map_err(|error| CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.message))
+    read.transpose().map_err(|error| CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.message))
 }
 
 impl RegistrySettings {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use a2s::Secret;
 use a2s::api::GuardianInfo;
-use aos::{FailMode, InProcessGuardian};
 use aos::message::Method;
+use aos::{FailMode, InProcessGuardian};
 use url::Url;
 
 /// The guardians that are asked before and after every tool step.
