@@ -5,25 +5,22 @@ mod authoring;
 mod backup;
 mod bom;
 mod doctor;
-mod embedder;
 mod guardian;
-mod guardian_args;
 mod lifecycle_args;
 mod runs;
 mod search;
 mod secrets;
-mod telemetry;
+mod services;
+mod settings_page;
 mod test;
 mod trust;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use serde::Deserialize;
 use url::Url;
 
-pub(crate) use agent::{AgentArgs, AgentServiceArgs, ChatArgs, ComposeArgs, ConsentSetting};
+pub(crate) use agent::{ChatArgs, ComposeArgs};
 pub(crate) use authoring::{
     FmtArgs, ImportArazzoArgs, ImportArgs, ImportCommand, ImportGraphqlArgs, ImportOpenapiArgs,
     NewArgs,
@@ -32,11 +29,9 @@ pub(crate) use authoring::{
 pub(crate) use backup::BackupArgs;
 pub(crate) use bom::BomArgs;
 pub(crate) use doctor::DoctorArgs;
-pub(crate) use embedder::{EmbedderArgs, EmbedderChoice, ReindexArgs};
 pub(crate) use guardian::{
     AuditCommand, GuardianCommand, SettleArgs, ShowAuditArgs, TestPolicyArgs,
 };
-pub(crate) use guardian_args::{GuardianChoice, GuardianFailMode, GuardingArgs, PolicyArgs};
 pub(crate) use lifecycle_args::{
     AuditArgs, DeprecateArgs, MirrorArgs, OwnerChangeArgs, OwnersArgs, RegistryAuditCommand,
     TokensCommand,
@@ -44,7 +39,10 @@ pub(crate) use lifecycle_args::{
 pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use search::{GraphArgs, SearchArgs, ServicesArgs, StrategyArgs};
 pub(crate) use secrets::{AllowSecretArgs, ClientAuth, SecretKind, SecretsCommand, SetSecretArgs};
-pub(crate) use telemetry::{JournalArgs, JournalDurability, ListenerArgs};
+pub(crate) use services::{
+    AgentServiceArgs, ExecutorArgs, GuardianArgs, RegistryArgs, ReindexArgs, ServeCommand, UpArgs,
+};
+pub use settings_page::configuration_markdown;
 pub(crate) use test::TestArgs;
 pub(crate) use trust::TrustCommand;
 
@@ -277,7 +275,7 @@ pub(crate) enum CliCommand {
     #[command(after_help = agent::AFTER_MCP)]
     Mcp,
     /// Rebuild the search index of a data folder from its documents
-    Reindex(ReindexArgs),
+    Reindex(Box<ReindexArgs>),
     /// Diagnose problems that prevent services from working on this machine
     #[command(after_help = doctor::AFTER_DOCTOR)]
     Doctor(DoctorArgs),
@@ -425,289 +423,6 @@ pub(crate) struct DemoArgs {
     /// Show every published document and three search hits
     #[arg(short, long)]
     pub(crate) verbose: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct UpArgs {
-    /// Publish none of the shipped documents into an empty registry
-    #[arg(long)]
-    pub(crate) no_examples: bool,
-    #[command(flatten)]
-    pub(crate) agent: AgentArgs,
-    #[command(flatten)]
-    pub(crate) database: DatabaseArgs,
-    #[command(flatten)]
-    pub(crate) qdrant: QdrantArgs,
-    #[command(flatten)]
-    pub(crate) embedder: EmbedderArgs,
-    #[command(flatten)]
-    pub(crate) guarding: GuardingArgs,
-    #[command(flatten)]
-    pub(crate) outbound: OutboundArgs,
-    #[command(flatten)]
-    pub(crate) journal: JournalArgs,
-    #[command(flatten)]
-    pub(crate) policy: PolicyArgs,
-    #[command(flatten)]
-    pub(crate) common: ServeArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ExecutorArgs {
-    /// The address of the registry [default: port 8741 of this machine]
-    #[arg(long, env = "A2S_REGISTRY_URL")]
-    pub(crate) registry: Option<Url>,
-    #[command(flatten)]
-    pub(crate) registry_token: RegistryTokenArgs,
-    #[command(flatten)]
-    pub(crate) database: DatabaseArgs,
-    #[command(flatten)]
-    pub(crate) guarding: GuardingArgs,
-    #[command(flatten)]
-    pub(crate) outbound: OutboundArgs,
-    #[command(flatten)]
-    pub(crate) journal: JournalArgs,
-    #[command(flatten)]
-    pub(crate) common: ServeArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RegistryArgs {
-    /// Publish none of the shipped documents into an empty registry
-    #[arg(long)]
-    pub(crate) no_examples: bool,
-    /// A token of the scope `service` for the executors of this registry, in addition to those that `a2s
-    /// tokens create NAME --scope service` makes
-    #[arg(long, env = "A2S_SERVICE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
-    pub(crate) service_token: Option<String>,
-    /// A file that contains this token
-    #[arg(
-        long,
-        env = "A2S_SERVICE_TOKEN_FILE",
-        value_name = "FILE",
-        conflicts_with = "service_token"
-    )]
-    pub(crate) service_token_file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) database: DatabaseArgs,
-    #[command(flatten)]
-    pub(crate) qdrant: QdrantArgs,
-    #[command(flatten)]
-    pub(crate) embedder: EmbedderArgs,
-    #[command(flatten)]
-    pub(crate) common: ServeArgs,
-}
-
-/// The token that identifies a service to a registry.
-#[derive(Debug, Default, Args)]
-pub(crate) struct RegistryTokenArgs {
-    /// The token of the scope `service` that the registry created for this service. Without it, this
-    /// service does not accept tokens of the registry, and reports no outcomes to it
-    #[arg(long, env = "A2S_REGISTRY_TOKEN", hide_env_values = true, value_name = "TOKEN")]
-    pub(crate) registry_token: Option<String>,
-    /// A file that contains this token
-    #[arg(
-        long,
-        env = "A2S_REGISTRY_TOKEN_FILE",
-        value_name = "FILE",
-        conflicts_with = "registry_token"
-    )]
-    pub(crate) registry_token_file: Option<PathBuf>,
-}
-
-/// The database of the registry's documents, outcomes and tokens, and of the executor's runs.
-#[derive(Args)]
-pub(crate) struct DatabaseArgs {
-    /// The database: a PostgreSQL URL, which several executors can share, or the path of an SQLite file
-    /// [default: registry.sqlite and executor.sqlite in the data folder]. With `up`, a path is only for the
-    /// registry's file. Put the password into PGPASSWORD or into the file that PGPASSFILE names
-    /// (docs/operations.md)
-    #[arg(long, env = "A2S_DATABASE", hide_env_values = true, value_name = "URL|FILE")]
-    pub(crate) database: Option<String>,
-}
-
-impl std::fmt::Debug for DatabaseArgs {
-    /// Formats the arguments without the address, which may contain a password.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DatabaseArgs").finish_non_exhaustive()
-    }
-}
-
-/// The location of the registry's search index.
-#[derive(Debug, Args)]
-pub(crate) struct QdrantArgs {
-    #[arg(
-        long,
-        env = "A2S_QDRANT",
-        hide_env_values = true,
-        value_name = "URL",
-        help = "The gRPC address of a Qdrant server for the search index, such as \
-                https://qdrant.example:6334 [default: the folder `index` in the data folder]. Its key \
-                is in A2S_QDRANT_KEY (docs/operations.md)"
-    )]
-    pub(crate) qdrant: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct GuardianArgs {
-    #[command(flatten)]
-    pub(crate) policy: PolicyArgs,
-    /// A token of the scope `guard`: it may ask about steps and do no more; the owner's may approve, too.
-    /// Executors need the same one
-    #[arg(long, env = "A2S_GUARDIAN_TOKEN", hide_env_values = true)]
-    pub(crate) guardian_token: Option<String>,
-    /// A registry: its tokens of the scope `guard` may ask as well
-    #[arg(long, env = "A2S_REGISTRY_URL")]
-    pub(crate) registry: Option<Url>,
-    #[command(flatten)]
-    pub(crate) registry_token: RegistryTokenArgs,
-    #[command(flatten)]
-    pub(crate) common: ServeArgs,
-}
-
-/// The arguments of every service.
-#[derive(Debug, Args)]
-pub(crate) struct ServeArgs {
-    /// Address to listen on [default: 127.0.0.1, up 8740, registry 8741, executor 8742, guardian
-    /// 8743, agent 8744]
-    #[arg(long, env = "A2S_LISTEN")]
-    pub(crate) listen: Option<SocketAddr>,
-    /// A host name that requests may use for this service; loopback names are always allowed
-    #[arg(long = "allow-host", value_name = "HOST")]
-    pub(crate) allow_hosts: Vec<String>,
-    /// One limit of the server's connections: max-connections=200 (all are in docs/limits.md)
-    #[arg(long = "connection-limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
-    pub(crate) connection_limits: Vec<(String, toml::Value)>,
-    /// A TOML file with settings; flags and environment variables have priority
-    #[arg(long, env = "A2S_CONFIG", value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// The format of logs [default: text]
-    #[arg(long, value_enum, env = "A2S_LOG_FORMAT")]
-    pub(crate) log_format: Option<LogFormat>,
-    /// The log filter: a level, or rules such as `info,executor=debug` [default: info, on a terminal warn,
-    /// with errors alone from the vector engine]. Libraries that carry credentials log errors alone, with
-    /// any filter
-    #[arg(long, env = "A2S_LOG")]
-    pub(crate) log: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum LogFormat {
-    Text,
-    Json,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct OutboundArgs {
-    /// Send connections for a host elsewhere: api.weather.com=http://127.0.0.1:9101
-    #[arg(long = "upstream", value_name = "HOST=URL", value_parser = parse_upstream)]
-    pub(crate) upstreams: Vec<(a2s::Domain, Url)>,
-    /// Let tasks reach private, loopback and link-local networks, except the metadata addresses of clouds
-    #[arg(long)]
-    pub(crate) allow_private_addresses: bool,
-    /// Let tasks reach one address or network outside the public internet. The metadata address of a cloud
-    /// (169.254.169.254) is allowed only when you name exactly this address
-    #[arg(long = "allow-address", value_name = "ADDRESS")]
-    pub(crate) allow_addresses: Vec<String>,
-    /// One limit of runs: max-attempts=5, request-timeout=90s (all are in docs/limits.md)
-    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
-    pub(crate) limits: Vec<(String, toml::Value)>,
-    /// A limit for every host that does not set this limit itself: requests-per-second=10
-    #[arg(long = "host-limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
-    pub(crate) host_limits: Vec<(String, toml::Value)>,
-    /// The location of the key for stored credentials [default: file]
-    #[arg(long, value_enum, env = "A2S_SECRET_KEY_SOURCE")]
-    pub(crate) secret_key: Option<KeySource>,
-    /// The client certificate for a host (mutual TLS), in PEM files. With AUTHORITIES, the certificate of
-    /// the host must come from one of these authorities
-    #[arg(
-        long = "client-certificate",
-        value_name = "HOST=CERTIFICATE,KEY[,AUTHORITIES]",
-        value_parser = parse_certificate
-    )]
-    pub(crate) client_certificates: Vec<(a2s::Domain, ClientCertificateFiles)>,
-    /// The action when a response does not match the declaration of its operation [default: warn]
-    #[arg(long, value_enum, env = "A2S_CHECK_ANSWERS")]
-    pub(crate) check_answers: Option<ResponseCheckMode>,
-}
-
-/// The location of the key for stored credentials.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum KeySource {
-    /// In the variable `A2S_SECRET_KEY`: 32 bytes in base64
-    Env,
-    /// In the file `secrets.key` of the data folder, which is created when it is needed
-    File,
-    /// In the keyring of the operating system
-    Keyring,
-}
-
-/// The files of the client certificate for a host.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ClientCertificateFiles {
-    pub(crate) certificate: PathBuf,
-    pub(crate) key: PathBuf,
-    pub(crate) authorities: Option<PathBuf>,
-}
-
-/// The action when a response does not match the declaration of its operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ResponseCheckMode {
-    /// Responses are not checked
-    Off,
-    /// The run records a warning and continues
-    Warn,
-    /// The step fails
-    Error,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ServeCommand {
-    /// The registry: publish and search
-    Registry(RegistryArgs),
-    /// The executor: plan and run
-    Executor(Box<ExecutorArgs>),
-    /// The reference guardian: AOS at /aos
-    Guardian(GuardianArgs),
-    /// The agent: chat, MCP at /mcp and A2A, over a registry and an executor in other processes
-    #[command(after_help = agent::AFTER_SERVE)]
-    Agent(Box<AgentServiceArgs>),
-}
-
-fn parse_upstream(text: &str) -> Result<(a2s::Domain, Url), String> {
-    let (host, url) = text.split_once('=').ok_or("write HOST=URL")?;
-    let host = a2s::Domain::new(host).map_err(|error| error.to_string())?;
-    let url = Url::parse(url).map_err(|error| format!("`{url}` is not a URL: {error}"))?;
-    Ok((host, url))
-}
-
-/// Parses `NAME=VALUE`; the value is a number, or else a text such as `90s`.
-fn parse_limit(text: &str) -> Result<(String, toml::Value), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
-    let value = match value.parse() {
-        Ok(number) => toml::Value::Integer(number),
-        Err(_) => toml::Value::String(value.to_owned()),
-    };
-    Ok((name.to_owned(), value))
-}
-
-fn parse_certificate(text: &str) -> Result<(a2s::Domain, ClientCertificateFiles), String> {
-    let usage = "write HOST=CERTIFICATE,KEY or HOST=CERTIFICATE,KEY,AUTHORITIES";
-    let (host, files) = text.split_once('=').ok_or(usage)?;
-    let host = a2s::Domain::new(host).map_err(|error| error.to_string())?;
-    let mut files = files.split(',').map(PathBuf::from);
-    let (Some(certificate), Some(key)) = (files.next(), files.next()) else {
-        return Err(usage.to_owned());
-    };
-    let authorities = files.next();
-    if files.next().is_some() {
-        return Err(usage.to_owned());
-    }
-    Ok((host, ClientCertificateFiles { certificate, key, authorities }))
 }
 
 #[cfg(test)]

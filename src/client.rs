@@ -29,9 +29,10 @@ pub(crate) fn client(
 }
 
 /// The connections over which tokens may be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum TokenTransport {
     /// TLS, or connections to this machine.
+    #[default]
     Protected,
     /// All connections: plain HTTP to other machines as well.
     Any,

@@ -160,7 +160,7 @@ async fn dispatch(
         CliCommand::Demo(arguments) => demo::demo(&arguments, output).await,
         CliCommand::Up(arguments) => Box::pin(serve::up(global, *arguments)).await,
         CliCommand::Serve { service: ServeCommand::Registry(arguments) } => {
-            Box::pin(serve::registry(global, arguments)).await
+            Box::pin(serve::registry(global, *arguments)).await
         }
         CliCommand::Serve { service: ServeCommand::Executor(arguments) } => {
             Box::pin(serve::executor(global, *arguments)).await
@@ -169,10 +169,10 @@ async fn dispatch(
             Box::pin(serve::agent(global, *arguments)).await
         }
         CliCommand::Serve { service: ServeCommand::Guardian(arguments) } => {
-            Box::pin(serve::guardian(global, arguments)).await
+            Box::pin(serve::guardian(global, *arguments)).await
         }
         CliCommand::Mcp => mcp::mcp(&client()?).await,
-        CliCommand::Reindex(arguments) => serve::reindex(global, arguments, output).await,
+        CliCommand::Reindex(arguments) => serve::reindex(global, *arguments, output).await,
         CliCommand::Doctor(arguments) => {
             doctor::doctor(&arguments, &data_dir(global), &client()?, output).await
         }

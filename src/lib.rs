@@ -13,9 +13,10 @@ mod errors;
 mod output;
 mod publish_order;
 mod serve;
+mod settings;
 
+pub use crate::cli::configuration_markdown;
 pub use crate::errors::markdown as error_codes_markdown;
-pub use crate::serve::configuration_markdown;
 
 use std::process::ExitCode;
 

@@ -6,47 +6,35 @@ mod connections;
 mod data_dir;
 mod dependencies;
 mod drain_body;
-mod embedder;
 mod examples;
-mod guardian_settings;
 mod identity;
-#[cfg(feature = "keyring")]
-mod keyring;
 mod logs;
 mod metrics;
 mod middleware;
-mod qdrant;
 mod readiness;
 mod services;
-mod settings;
 mod shipping;
-mod telemetry;
 
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::signal;
-use url::Url;
 
-use self::agent::{AgentSettings, RemoteServices};
-use self::settings::{CommonSettings, SettingsFile};
 use crate::cli::{
-    AgentServiceArgs, ExecutorArgs, GlobalArgs, GuardianArgs, GuardianChoice, RegistryArgs,
-    ReindexArgs, UpArgs,
+    AgentServiceArgs, ExecutorArgs, GlobalArgs, GuardianArgs, RegistryArgs, ReindexArgs, UpArgs,
 };
 use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use crate::client::TokenTransport;
 use crate::clock;
 use crate::output::{BOLD, CommandOutput, DIM, NAME};
+use crate::settings::{
+    AgentConfig, GuardianChoice, ProcessConfig, RemoteServices, SettingsFile, has_policy_files,
+    is_given, local_url, run_database,
+};
 
 pub(crate) use bundled_capabilities::bundled_documents;
-pub(crate) use connections::ConnectionLimits;
 pub(crate) use data_dir::{DataFolder, data_dir, set_private_umask};
-pub(crate) use guardian_settings::{GuardianSelection, policy_failure, read_token};
-pub(crate) use services::{
-    ExecutorSettings, JournalSettings, OutboundSettings, PolicyFiles, RegistrySettings,
-    RunningServices, ServiceSettings, StandaloneGuardianSettings,
-};
-pub use settings::configuration_markdown;
+pub(crate) use services::{ExecutorPart, RunningServices, ServiceSettings, StandaloneGuardian};
 
 const UP_PORT: u16 = 8740;
 const REGISTRY_PORT: u16 = 8741;
@@ -55,154 +43,119 @@ const GUARDIAN_PORT: u16 = 8743;
 const AGENT_PORT: u16 = 8744;
 
 /// Serves registry, executor and guardian on one port.
-pub(crate) async fn up(global: &GlobalArgs, arguments: UpArgs) -> Result<(), CliError> {
-    let file = SettingsFile::read(&arguments.common)?;
-    let common = file.common(&arguments.common, UP_PORT)?;
-    let rules = file.rules(arguments.policy)?;
-    let guardians = file.guardians(&arguments.guarding, GuardianChoice::Builtin)?;
-    if rules.has_files() && !guardians.has_builtin() {
+pub(crate) async fn up(global: &GlobalArgs, flags: UpArgs) -> Result<(), CliError> {
+    let file = SettingsFile::read(flags.process.config.as_deref())?;
+    let process = flags.process.resolve(file.process, UP_PORT)?;
+    let folder = data_dir(global);
+    let database = flags.database.resolve(file.database);
+    let registry = flags.registry.resolve(file.registry, database.as_ref(), &folder)?;
+    // A file is the registry's: the two have tables of their own.
+    let database = run_database(database.as_ref())?
+        .filter(|database| matches!(database, executor::ExecutorDatabase::Postgres(_)));
+    let executor = flags.executor.resolve(file.executor, database, &folder).await?;
+    let max_response_bytes = executor.limits.max_response_bytes;
+    let builtin = guardian::Config {
+        sync: executor.durability == executor::Durability::Full,
+        ..flags.guardian.resolve(file.guardian, &folder, max_response_bytes)?
+    };
+    let guardians = flags.guarding.resolve(&file.guarding, GuardianChoice::Builtin)?;
+    if has_policy_files(&builtin) && !guardians.has_builtin() {
         return Err(CliError::invalid_argument(
             "--policy and --shadow require the builtin guardian",
         )
         .with_hint("Leave --policy and --shadow out, or use --guardian builtin."));
     }
-    let database = file.database(arguments.database);
     let parts = ServiceSettings {
-        registry: Some(file.registry_part(
-            database.clone(),
-            arguments.qdrant,
-            &arguments.embedder,
-        )?),
-        executor: Some(ExecutorSettings {
+        registry: Some(registry),
+        executor: Some(ExecutorPart {
+            config: executor,
             registry: None,
-            // A file is the registry's: the two have tables of their own.
-            database: run_database(database)?
-                .filter(|database| matches!(database, executor::ExecutorDatabase::Postgres(_))),
+            builtin_guardian: guardians.has_builtin().then_some(builtin),
             guardians,
-            rules,
-            outbound: file.outbound(&arguments.outbound)?,
-            journal: file.journal(&arguments.journal)?,
         }),
-        guardian: None,
-        agent: Some(file.agent(&arguments.agent)?),
-        ship: !arguments.no_examples,
-        transport: file.transport(global.allow_insecure_tokens),
+        agent: Some(flags.agent.resolve(file.agent)?),
+        ship: !flags.no_examples,
+        ..ServiceSettings::default()
     };
-    serve(global, "up", parts, common).await
+    serve(global, "up", parts, process).await
 }
 
 /// Serves only the registry.
-pub(crate) async fn registry(global: &GlobalArgs, arguments: RegistryArgs) -> Result<(), CliError> {
-    let file = SettingsFile::read(&arguments.common)?;
-    let common = file.common(&arguments.common, REGISTRY_PORT)?;
-    let database = file.database(arguments.database);
-    let part = file.registry_part(database, arguments.qdrant, &arguments.embedder)?;
-    let (token, token_file) = (arguments.service_token, arguments.service_token_file);
-    let service_token = file.service_token(token, token_file.as_deref())?;
-    let parts = ServiceSettings {
-        registry: Some(RegistrySettings { service_token, ..part }),
-        executor: None,
-        guardian: None,
-        agent: None,
-        ship: !arguments.no_examples,
-        transport: file.transport(global.allow_insecure_tokens),
+pub(crate) async fn registry(global: &GlobalArgs, flags: RegistryArgs) -> Result<(), CliError> {
+    let file = SettingsFile::read(flags.process.config.as_deref())?;
+    let process = flags.process.resolve(file.process, REGISTRY_PORT)?;
+    let database = flags.database.resolve(file.database);
+    let folder = data_dir(global);
+    let config = registry::Config {
+        service_token: flags.service_token.resolve(file.service_token)?,
+        ..flags.registry.resolve(file.registry, database.as_ref(), &folder)?
     };
-    serve(global, "registry", parts, common).await
+    let parts = ServiceSettings {
+        registry: Some(config),
+        ship: !flags.no_examples,
+        ..ServiceSettings::default()
+    };
+    serve(global, "registry", parts, process).await
 }
 
 /// Serves only the executor.
-pub(crate) async fn executor(global: &GlobalArgs, arguments: ExecutorArgs) -> Result<(), CliError> {
-    let file = SettingsFile::read(&arguments.common)?;
-    let common = file.common(&arguments.common, EXECUTOR_PORT)?;
-    let default = GuardianChoice::Url(local_url(GUARDIAN_PORT, "aos")?);
-    let guardians = file.guardians_elsewhere(&arguments.guarding, default)?;
-    let default = local_url(REGISTRY_PORT, "")?;
-    let registry =
-        file.registry_access(arguments.registry, arguments.registry_token, Some(default))?;
-    let parts = ServiceSettings {
-        registry: None,
-        executor: Some(ExecutorSettings {
-            registry,
-            database: run_database(file.database(arguments.database))?,
-            guardians,
-            rules: PolicyFiles::default(),
-            outbound: file.outbound(&arguments.outbound)?,
-            journal: file.journal(&arguments.journal)?,
-        }),
-        guardian: None,
-        agent: None,
-        ship: false,
-        transport: file.transport(global.allow_insecure_tokens),
-    };
-    serve(global, "executor", parts, common).await
-}
-
-/// The database of an executor's runs.
-fn run_database(address: Option<String>) -> Result<Option<executor::ExecutorDatabase>, CliError> {
-    let read = address.map(|address| executor::ExecutorDatabase::parse(&address)).transpose();
-    read.map_err(|error| CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.message))
+pub(crate) async fn executor(global: &GlobalArgs, flags: ExecutorArgs) -> Result<(), CliError> {
+    let file = SettingsFile::read(flags.process.config.as_deref())?;
+    let process = flags.process.resolve(file.process, EXECUTOR_PORT)?;
+    let guardian = GuardianChoice::Url(local_url(GUARDIAN_PORT, "aos")?);
+    let guardians = flags.guarding.resolve_remote(&file.guarding, guardian)?;
+    let registry = local_url(REGISTRY_PORT, "")?;
+    let registry = flags.registry_access.resolve(file.registry_access, Some(registry))?;
+    let database = run_database(flags.database.resolve(file.database).as_ref())?;
+    let config = flags.executor.resolve(file.executor, database, &data_dir(global)).await?;
+    let part = ExecutorPart { config, registry, guardians, builtin_guardian: None };
+    let parts = ServiceSettings { executor: Some(part), ..ServiceSettings::default() };
+    serve(global, "executor", parts, process).await
 }
 
 /// Serves only the reference guardian.
-pub(crate) async fn guardian(global: &GlobalArgs, arguments: GuardianArgs) -> Result<(), CliError> {
-    let file = SettingsFile::read(&arguments.common)?;
-    let common = file.common(&arguments.common, GUARDIAN_PORT)?;
-    let guardian = Some(StandaloneGuardianSettings {
-        rules: file.rules(arguments.policy)?,
-        client_token: identity::read_given(arguments.guardian_token, None)?,
-        registry: file.registry_access(arguments.registry, arguments.registry_token, None)?,
-    });
-    let parts = ServiceSettings {
-        registry: None,
-        executor: None,
-        guardian,
-        agent: None,
-        ship: false,
-        transport: file.transport(global.allow_insecure_tokens),
+pub(crate) async fn guardian(global: &GlobalArgs, flags: GuardianArgs) -> Result<(), CliError> {
+    let file = SettingsFile::read(flags.process.config.as_deref())?;
+    let process = flags.process.resolve(file.process, GUARDIAN_PORT)?;
+    let max_response_bytes = file.executor.limits()?.max_response_bytes;
+    let folder = data_dir(global);
+    let part = StandaloneGuardian {
+        config: flags.guardian.resolve(file.guardian, &folder, max_response_bytes)?,
+        client_token: flags.guardian_token.filter(is_given),
+        registry: flags.registry_access.resolve(file.registry_access, None)?,
     };
-    serve(global, "guardian", parts, common).await
+    let parts = ServiceSettings { guardian: Some(part), ..ServiceSettings::default() };
+    serve(global, "guardian", parts, process).await
 }
 
 /// Serves only the agent.
-pub(crate) async fn agent(
-    global: &GlobalArgs,
-    arguments: AgentServiceArgs,
-) -> Result<(), CliError> {
-    let file = SettingsFile::read(&arguments.common)?;
-    let common = file.common(&arguments.common, AGENT_PORT)?;
-    let default = GuardianChoice::Url(local_url(GUARDIAN_PORT, "aos")?);
-    let guardians = file.guardians_elsewhere(&arguments.guarding, default)?;
+pub(crate) async fn agent(global: &GlobalArgs, flags: AgentServiceArgs) -> Result<(), CliError> {
+    let file = SettingsFile::read(flags.process.config.as_deref())?;
+    let process = flags.process.resolve(file.process, AGENT_PORT)?;
+    let guardian = GuardianChoice::Url(local_url(GUARDIAN_PORT, "aos")?);
+    let guardians = flags.guarding.resolve_remote(&file.guarding, guardian)?;
     let registry = local_url(REGISTRY_PORT, "")?;
-    let registry =
-        file.registry_access(arguments.registry, arguments.registry_token, Some(registry))?;
-    let executor = arguments.executor.or_else(|| file.executor().cloned());
+    let registry = flags.registry_access.resolve(file.registry_access, Some(registry))?;
+    let executor = flags.executor.or_else(|| file.agent.executor.clone());
     let executor = executor.map_or_else(|| local_url(EXECUTOR_PORT, ""), Ok)?;
     let services = registry.map(|registry| RemoteServices { registry, executor, guardians });
-    let parts = ServiceSettings {
-        registry: None,
-        executor: None,
-        guardian: None,
-        agent: Some(AgentSettings { services, ..file.agent(&arguments.agent)? }),
-        ship: false,
-        transport: file.transport(global.allow_insecure_tokens),
-    };
-    serve(global, "agent", parts, common).await
+    let config = AgentConfig { services, ..flags.agent.resolve(file.agent)? };
+    let parts = ServiceSettings { agent: Some(config), ..ServiceSettings::default() };
+    serve(global, "agent", parts, process).await
 }
 
 /// Rebuilds the search index of a data folder that no service uses.
 pub(crate) async fn reindex(
     global: &GlobalArgs,
-    arguments: ReindexArgs,
+    flags: ReindexArgs,
     output: &mut CommandOutput,
 ) -> Result<(), CliError> {
-    let file = SettingsFile::read_from(arguments.config.as_deref())?;
-    let part = file.registry_part(
-        file.database(arguments.database),
-        arguments.qdrant,
-        &arguments.embedder,
-    )?;
-    let folder = DataFolder::open(&data_dir(global), "registry")?;
-    let indexed = services::reindex(&folder, part).await?;
+    let file = SettingsFile::read(flags.config.as_deref())?;
+    let folder = data_dir(global);
+    let database = flags.database.resolve(file.database);
+    let config = flags.registry.resolve(file.registry, database.as_ref(), &folder)?;
+    let _lock = DataFolder::open(&folder, "registry")?;
+    let indexed = services::reindex(config).await?;
     if output.is_json() {
         output.json_line(&serde_json::json!({ "indexed": indexed }));
     } else {
@@ -211,19 +164,16 @@ pub(crate) async fn reindex(
     Ok(())
 }
 
-fn local_url(port: u16, path: &str) -> Result<Url, CliError> {
-    Url::parse(&format!("http://127.0.0.1:{port}/{path}"))
-        .map_err(|error| CliError::invalid_argument(error.to_string()))
-}
-
 /// Serves until a stop signal comes.
 async fn serve(
     global: &GlobalArgs,
     name: &str,
-    parts: ServiceSettings,
-    common: CommonSettings,
+    mut parts: ServiceSettings,
+    process: ProcessConfig,
 ) -> Result<(), CliError> {
-    logs::start(&common)?;
+    let is_insecure = global.allow_insecure_tokens || process.allow_insecure_tokens;
+    parts.transport = TokenTransport::new(is_insecure);
+    logs::start(&process)?;
     set_private_umask();
     let folder = DataFolder::open(
         &data_dir(global),
@@ -235,17 +185,17 @@ async fn serve(
         // No caller has it.
         false => clock::random_token(),
     };
-    let listener = TcpListener::bind(common.listen).await.map_err(|error| {
+    let listener = TcpListener::bind(process.listen).await.map_err(|error| {
         CliError::new(
             CliExitCode::Bad,
             CANNOT_SERVE,
-            format!("cannot listen on {}: {error}", common.listen),
+            format!("cannot listen on {}: {error}", process.listen),
         )
         .with_hint("Stop the program that listens there, or choose another address with --listen.")
     })?;
     let unguarded = parts.is_unguarded();
     let stop = stop_signal();
-    let (hosts, limits) = (&common.allow_hosts, common.connections.clone());
+    let (hosts, limits) = (&process.allow_hosts, process.connections.clone());
     let starting = RunningServices::start(listener, Arc::new(folder), parts, token, hosts, limits);
     let stack = Box::pin(starting).await?;
     tracing::info!(url = %stack.url(), data = %data_dir(global).display(), "{name} is ready");

@@ -16,8 +16,9 @@ use crate::error::{Error, ErrorKind};
 mod guardian;
 mod span;
 
+pub use aos::FailMode;
 pub use guardian::{
-    ExecutorCertificate, FailMode, FailModes, GuardianConfig, GuardianEndpoint, GuardianHook,
+    ExecutorCertificate, FailModes, GuardianConfig, GuardianEndpoint, GuardianHook,
     GuardianSettings, HttpEndpoint,
 };
 
@@ -197,7 +198,8 @@ pub enum SecretKeySource {
 }
 
 /// The certificate that the executor presents to a host when it connects. The files are in PEM.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ClientCertificate {
     /// The certificate with its chain of issuers.
     pub certificate: PathBuf,
@@ -209,7 +211,8 @@ pub struct ClientCertificate {
 
 /// The reaction to a response of a service that does not match the declaration of its operation: another
 /// status or media type, or a value that does not fit the schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ResponseValidation {
     /// Responses are not checked.
     Off,
@@ -221,7 +224,8 @@ pub enum ResponseValidation {
 }
 
 /// The durability of written events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Durability {
     /// Each commit is on the disk before the run continues (`synchronous=FULL`): it survives a power cut.
     #[default]

@@ -1,10 +1,8 @@
 //! The arguments of the agent.
 
 use clap::Args;
-use mcp::ListedTools;
-use url::Url;
 
-use super::{GuardingArgs, RegistryTokenArgs, ServeArgs, StrategyArgs};
+use super::StrategyArgs;
 
 pub(crate) const AFTER_CHAT: &str = "\
 Examples:
@@ -53,26 +51,6 @@ sessions and A2A tasks are in this process: run one process, or send each sessio
 
 docs/operations.md describes the set-up of several machines.";
 
-/// The arguments of an agent that runs alone.
-#[derive(Debug, Args)]
-pub(crate) struct AgentServiceArgs {
-    /// The address of the registry [default: port 8741 of this machine]
-    #[arg(long, env = "A2S_REGISTRY_URL")]
-    pub(crate) registry: Option<Url>,
-    /// The address of the executor, which runs the capabilities of that registry [default: port 8742 of
-    /// this machine]
-    #[arg(long, env = "A2S_EXECUTOR_URL")]
-    pub(crate) executor: Option<Url>,
-    #[command(flatten)]
-    pub(crate) registry_token: RegistryTokenArgs,
-    #[command(flatten)]
-    pub(crate) agent: AgentArgs,
-    #[command(flatten)]
-    pub(crate) guarding: GuardingArgs,
-    #[command(flatten)]
-    pub(crate) common: ServeArgs,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
     /// Your request; without it, a conversation begins
@@ -100,44 +78,4 @@ pub(crate) struct ComposeArgs {
     /// Publish the best chain
     #[arg(long)]
     pub(crate) publish: bool,
-}
-
-/// The setting for the confirmation of actions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ConsentSetting {
-    /// Ask for confirmation of each action.
-    Ask,
-    /// Do not ask for confirmation.
-    Off,
-}
-
-#[derive(Debug, Default, Args)]
-pub(crate) struct AgentArgs {
-    /// A language model for the agent: any endpoint of chat completions, as `https://…/v1`. Its key comes
-    /// from `A2S_MODEL_KEY`. Without one, patterns interpret the request
-    #[arg(long, env = "A2S_MODEL_URL", value_name = "URL")]
-    pub(crate) model_url: Option<Url>,
-    /// The name of the language model at its endpoint
-    #[arg(long, env = "A2S_MODEL", value_name = "NAME")]
-    pub(crate) model: Option<String>,
-    /// A capability that MCP clients see as a separate tool: NAME, NAME@RANGE; or all capabilities of a
-    /// kind: host:HOST, read-only. Without this flag, clients find capabilities with `search_capabilities`
-    #[arg(long = "mcp-tool", value_name = "WHAT")]
-    pub(crate) mcp_tools: Vec<ListedTools>,
-    /// The most MCP sessions that callers without a known token may have together [default: 16]. A
-    /// principal may have 64, all together 256
-    #[arg(long, value_name = "COUNT")]
-    pub(crate) mcp_anonymous_sessions: Option<usize>,
-    /// Another agent that speaks A2A; it gets the requests for which no published capability fits. May be
-    /// given several times; configure an agent that needs a token in the file: `[[agent.peers]]`
-    #[arg(long = "peer", value_name = "URL")]
-    pub(crate) peers: Vec<Url>,
-    /// Ask before running a capability that is not known to be read-only: `ask`, or `off`, which every
-    /// response then states
-    #[arg(long, env = "A2S_CONSENT", value_name = "HOW")]
-    pub(crate) consent: Option<ConsentSetting>,
-    /// The address of this service for other agents, if it is not the one that they call: that of a proxy
-    #[arg(long, env = "A2S_AGENT_URL", value_name = "URL")]
-    pub(crate) agent_url: Option<Url>,
 }

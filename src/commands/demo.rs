@@ -14,19 +14,16 @@ use a2s_api::{
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
+use self::mock_services::MockService;
 use crate::cli::DemoArgs;
 use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode, DEMO_BROKEN};
-use crate::client::{ServiceClient, TokenTransport, client};
+use crate::client::{ServiceClient, client};
 use crate::commands::{
     print_plan, print_response, print_result, publish_document, start_and_watch,
 };
 use crate::output::{BAD, BOLD, CommandOutput, DIM, GOOD, NAME, count};
-use crate::serve::{
-    ConnectionLimits, DataFolder, ExecutorSettings, GuardianSelection, JournalSettings,
-    OutboundSettings, PolicyFiles, RegistrySettings, RunningServices, ServiceSettings,
-    bundled_documents,
-};
-use mock_services::MockService;
+use crate::serve::{DataFolder, ExecutorPart, RunningServices, ServiceSettings, bundled_documents};
+use crate::settings::{ConnectionLimits, GuardianSelection, executor_config};
 
 /// The most items of a long list that are shown.
 const MAX_SHOWN: usize = 3;
@@ -127,19 +124,17 @@ impl<'o> Demo<'o> {
         let data = DataFolder::open(&folder.join("data"), "registry")?;
         let token = data.token(None)?;
         let parts = ServiceSettings {
-            registry: Some(RegistrySettings::default()),
-            executor: Some(ExecutorSettings {
+            registry: Some(registry::Config::in_folder(data.path(), None)),
+            executor: Some(ExecutorPart {
+                config: executor::Config { upstreams, ..executor_config(data.path())? },
                 registry: None,
-                database: None,
                 guardians: GuardianSelection::builtin(),
-                rules: PolicyFiles { policy: Some(policy), ..PolicyFiles::default() },
-                outbound: OutboundSettings { upstreams, ..OutboundSettings::default() },
-                journal: JournalSettings::default(),
+                builtin_guardian: Some(guardian::Config::new(
+                    guardian::PolicySource::File(policy),
+                    data.path(),
+                )),
             }),
-            guardian: None,
-            agent: None,
-            ship: false,
-            transport: TokenTransport::Protected,
+            ..ServiceSettings::default()
         };
         let limits = ConnectionLimits::default();
         let starting =

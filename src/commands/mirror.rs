@@ -20,7 +20,8 @@ use crate::cli::MirrorArgs;
 use crate::cli_error::{BAD_ANSWER, CliError, CliExitCode, NOT_REACHABLE};
 use crate::client::{ServiceClient, TokenTransport, client};
 use crate::output::CommandOutput;
-use crate::serve::{read_token, stop_signal};
+use crate::serve::stop_signal;
+use crate::settings::read_token;
 
 /// The number of changes in one request.
 const PAGE_SIZE: u32 = 200;

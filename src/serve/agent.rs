@@ -1,6 +1,5 @@
-//! The settings of an agent: flags over environment over the TOML file.
+//! The agent of a process: its clients, guardians and servers.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use a2s::Secret;
@@ -10,135 +9,14 @@ use agent::{
     ServiceClients,
 };
 use axum::Router;
-use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
-use url::Url;
 
-use super::guardian_settings::{GuardianSelection, read_token};
-use super::identity::RegistryAccess;
-use crate::cli::{AgentArgs, ConsentSetting};
 use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 use crate::client::{TokenTransport, client};
 use crate::clock;
+use crate::settings::{AgentConfig, ModelConfig, RemoteAddress, RemoteServices};
 
-/// The environment variable with the key of the language model.
-const KEY_VARIABLE: &str = "A2S_MODEL_KEY";
-
-/// The settings of an agent.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AgentSettings {
-    /// The services that the agent uses; none means the services of this process.
-    pub(crate) services: Option<RemoteServices>,
-    /// Additional registries with their executors.
-    pub(crate) backends: Vec<RemoteAddress>,
-    pub(crate) model: Option<ModelSettings>,
-    pub(crate) mcp: mcp::Config,
-    /// Other agents.
-    pub(crate) peers: Vec<RemoteAddress>,
-    /// The address at which other agents reach this one.
-    pub(crate) url: Option<Url>,
-    /// Set when actions run without a question.
-    pub(crate) is_consent_off: bool,
-}
-
-/// The services in other processes that an agent uses.
-#[derive(Debug, Clone)]
-pub(crate) struct RemoteServices {
-    pub(crate) registry: RegistryAccess,
-    pub(crate) executor: Url,
-    pub(crate) guardians: GuardianSelection,
-}
-
-/// A registry and an executor at one address.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct RemoteAddress {
-    url: Url,
-    /// The token for them.
-    token: Option<Secret>,
-    token_file: Option<PathBuf>,
-}
-
-/// A language model.
-#[derive(Debug, Clone)]
-pub(crate) struct ModelSettings {
-    pub(crate) url: Url,
-    pub(crate) name: String,
-    pub(crate) key: Option<Secret>,
-}
-
-/// `[agent]` of the TOML file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct AgentSection {
-    #[serde(default)]
-    registries: Vec<RemoteAddress>,
-    model_url: Option<Url>,
-    model: Option<String>,
-    /// Capabilities that MCP clients see as separate tools.
-    #[serde(default)]
-    mcp_tools: Vec<String>,
-    mcp_anonymous_sessions: Option<usize>,
-    #[serde(default)]
-    peers: Vec<RemoteAddress>,
-    url: Option<Url>,
-    /// The address of the executor of a standalone agent.
-    executor: Option<Url>,
-    consent: Option<ConsentSetting>,
-}
-
-impl AgentSection {
-    pub(super) fn executor(&self) -> Option<&Url> {
-        self.executor.as_ref()
-    }
-
-    pub(super) fn read(
-        &self,
-        arguments: &AgentArgs,
-        variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<AgentSettings, CliError> {
-        let url = arguments.model_url.as_ref().or(self.model_url.as_ref());
-        let name = arguments.model.as_ref().or(self.model.as_ref());
-        let model = match (url, name) {
-            (None, None) => None,
-            (Some(url), Some(name)) => Some(ModelSettings {
-                url: url.clone(),
-                name: name.clone(),
-                key: variable(KEY_VARIABLE).map(Secret::new),
-            }),
-            _ => {
-                let message = "a language model requires both an address and a name";
-                return Err(CliError::invalid_argument(message)
-                    .with_hint("Give --model-url URL and --model NAME, or neither."));
-            }
-        };
-        let mut listed = arguments.mcp_tools.clone();
-        for what in &self.mcp_tools {
-            let wrong =
-                |error| CliError::invalid_argument(format!("`mcp-tools`: `{what}`: {error}"));
-            listed.push(what.parse().map_err(|error: mcp::ListedError| wrong(error))?);
-        }
-        let more = arguments.peers.iter();
-        let more =
-            more.map(|url| RemoteAddress { url: url.clone(), token: None, token_file: None });
-        let consent_off = arguments.consent.or(self.consent) == Some(ConsentSetting::Off);
-        let mut limits = mcp::Limits::default();
-        if let Some(sessions) = arguments.mcp_anonymous_sessions.or(self.mcp_anonymous_sessions) {
-            limits.of_anonymous = sessions;
-        }
-        Ok(AgentSettings {
-            services: None,
-            backends: self.registries.clone(),
-            model,
-            mcp: mcp::Config { listed, consent_off, limits },
-            peers: self.peers.iter().cloned().chain(more).collect(),
-            url: arguments.agent_url.as_ref().or(self.url.as_ref()).cloned(),
-            is_consent_off: consent_off,
-        })
-    }
-}
-
-impl AgentSettings {
+impl AgentConfig {
     /// Checks that the tokens of other services and agents go over protected connections.
     pub(super) fn check_tokens(&self, transport: TokenTransport) -> Result<(), CliError> {
         if let Some(RemoteServices { registry, executor, guardians }) = &self.services {
@@ -147,9 +25,7 @@ impl AgentSettings {
             }
             guardians.check_tokens(transport, "")?;
         }
-        let with_token =
-            |place: &&RemoteAddress| place.token.is_some() || place.token_file.is_some();
-        for place in self.backends.iter().chain(&self.peers).filter(with_token) {
+        for place in self.backends.iter().chain(&self.peers).filter(|place| place.has_token()) {
             transport.check(&place.url, &format!("the token for {}", place.url))?;
         }
         Ok(())
@@ -169,6 +45,7 @@ impl AgentSettings {
         let outside = clock_and_ids();
         let guard = Guard::new(guardians, outside.clone());
         let auth = AuthGuard::new(Some(token.clone())).with_introspector(Arc::clone(&others));
+        let is_consent_off = self.mcp.consent_off;
         let mcp = mcp::routes(&own, auth, guard.clone(), outside.clone(), self.mcp, stop.clone());
         let mut sources = vec![Backend::from_shared_clients(own)];
         for place in self.backends {
@@ -178,10 +55,10 @@ impl AgentSettings {
             .with_backends(sources)
             .with_guard(guard)
             .with_peers(open_peers(self.peers)?);
-        if self.is_consent_off {
+        if is_consent_off {
             agent = agent.without_consent();
         }
-        if let Some(ModelSettings { url, name, key }) = self.model {
+        if let Some(ModelConfig { url, name, key }) = self.model {
             agent = agent
                 .with_model(LanguageModel::new(&url, name, key).map_err(|error| failed(&error))?);
         }
@@ -217,19 +94,6 @@ impl RemoteServices {
             )
         })?;
         Ok(Arc::new(callers.with_owner()))
-    }
-}
-
-impl RemoteAddress {
-    fn token(&self) -> Result<Option<Secret>, CliError> {
-        match (&self.token, &self.token_file) {
-            (Some(_), Some(_)) => {
-                let message = format!("`{}` has both `token` and `token-file`", self.url);
-                Err(CliError::invalid_argument(message).with_hint("Remove one of the two."))
-            }
-            (token, None) => Ok(token.clone()),
-            (None, Some(file)) => read_token(file).map(Some),
-        }
     }
 }
 

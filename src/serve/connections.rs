@@ -29,7 +29,6 @@ use hyper_util::server::conn::auto::Builder;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -43,6 +42,7 @@ use self::body::{DeadlineBody, ExchangeBody};
 use self::slots::{ConnectionSlot, ConnectionSlots};
 use super::middleware::problem;
 use crate::cli_error::{SLOW_REQUEST, TOO_MANY_CONNECTIONS};
+use crate::settings::ConnectionLimits;
 
 /// The pause of the accept loop after an error that is not the client's, such as a lack of file
 /// descriptors.
@@ -54,41 +54,6 @@ const MAX_REJECTIONS: usize = 32;
 const REJECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// The maximum number of bytes that the server reads and discards from a rejected connection.
 const MAX_DISCARDED: usize = 64 << 10;
-
-/// The limits of a server's connections.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct ConnectionLimits {
-    /// The maximum number of open connections; the effective limit is at most half of the file descriptors
-    /// that the process may open.
-    pub(crate) max_connections: u32,
-    /// The maximum number of open connections from one remote address; loopback has no limit.
-    pub(crate) max_connections_per_address: u32,
-    /// The maximum number of simultaneous requests on one HTTP/2 connection.
-    pub(crate) max_streams: u32,
-    /// The maximum time for the head of a request: from the connection, or from its first byte.
-    #[serde(with = "span")]
-    pub(crate) header_timeout: Duration,
-    /// The maximum time between two requests, or without the client reading a byte of a response.
-    #[serde(with = "span")]
-    pub(crate) idle_timeout: Duration,
-    /// The maximum time for the complete body of a request.
-    #[serde(with = "span")]
-    pub(crate) body_timeout: Duration,
-}
-
-impl Default for ConnectionLimits {
-    fn default() -> Self {
-        Self {
-            max_connections: 1_024,
-            max_connections_per_address: 256,
-            max_streams: 128,
-            header_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(60),
-            body_timeout: Duration::from_secs(30),
-        }
-    }
-}
 
 impl ConnectionLimits {
     /// Returns the limits with at most half of the file descriptors as connections: databases, indexes and
@@ -111,29 +76,6 @@ fn max_descriptors() -> Option<u32> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
-}
-
-/// Durations of limits, such as `1m 30s`: more than zero, and at most a day.
-mod span {
-    use std::time::Duration;
-
-    use jiff::fmt::serde::unsigned_duration::friendly::compact::required;
-    use serde::de::Error as _;
-    use serde::{Deserializer, Serializer};
-
-    const MAX: Duration = Duration::from_secs(24 * 60 * 60);
-
-    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        required::serialize(time, to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        let time = required::deserialize(from)?;
-        if time.is_zero() || MAX < time {
-            return Err(D::Error::custom("a time must be more than 0 and at most 24h"));
-        }
-        Ok(time)
-    }
 }
 
 /// The counters of a server's connections.

@@ -4,7 +4,6 @@
 //! The token of a service's owner never leaves it. An executor shows a registry a token of the scope
 //! `service`, and a guardian one of the scope `guard`.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use a2s::Secret;
@@ -17,20 +16,12 @@ use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use url::Url;
 
 use super::agent::clock_and_ids;
-use super::guardian_settings::read_token;
 use super::middleware::auth_error_response;
 use crate::cli_error::CliError;
 use crate::client::{ServiceClient, client};
-
-/// A registry, and the token of the scope `service` for requests to it.
-#[derive(Debug, Clone)]
-pub(crate) struct RegistryAccess {
-    pub(crate) url: Url,
-    pub(crate) token: Option<Secret>,
-}
+use crate::settings::RegistryAccess;
 
 impl RegistryAccess {
     /// Returns the token introspection of the registry, if a token for it exists.
@@ -52,34 +43,6 @@ impl RegistryAccess {
     pub(super) fn client(&self) -> Result<ServiceClient, CliError> {
         Ok(client(&self.url, None, None)?.with_token(self.token.clone()))
     }
-}
-
-/// Reads a token that is given directly or in a file.
-pub(super) fn read_given(
-    token: Option<String>,
-    file: Option<&Path>,
-) -> Result<Option<Secret>, CliError> {
-    match (token.filter(|token| !token.is_empty()), file) {
-        (Some(token), _) => Ok(Some(Secret::new(token))),
-        (None, Some(file)) => read_token(file).map(Some),
-        (None, None) => Ok(None),
-    }
-}
-
-/// Rejects the `token` of `setting` when it is the owner's token.
-pub(super) fn check_not_owner(
-    token: Option<&Secret>,
-    setting: &str,
-    owner: &str,
-) -> Result<(), CliError> {
-    if token.is_none_or(|token| !token.matches(owner)) {
-        return Ok(());
-    }
-    let message = format!("the token of {setting} is the owner's token");
-    Err(CliError::invalid_argument(message).with_hint(
-        "Choose another token: the owner's token has all scopes, and must not be sent to other services \
-         (docs/operations.md, \"Three services on three machines\").",
-    ))
 }
 
 /// Knows the one token of a standalone guardian's agents, and then the callers that `others` knows.
@@ -192,14 +155,5 @@ mod tests {
         for bad in [None, Some("other")] {
             assert_eq!(ask(bad).await, StatusCode::UNAUTHORIZED, "{bad:?}");
         }
-    }
-
-    #[test]
-    fn the_owners_token_is_no_token_for_other_services() {
-        let own = Secret::new("own");
-        let refused = check_not_owner(Some(&own), "--guardian-token", "own").unwrap_err();
-        assert!(format!("{refused:?}").contains("the owner's"), "{refused:?}");
-        assert!(check_not_owner(Some(&own), "--guardian-token", "other").is_ok());
-        assert!(check_not_owner(None, "--guardian-token", "own").is_ok());
     }
 }

@@ -13,9 +13,8 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::settings::CommonSettings;
-use crate::cli::LogFormat;
 use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use crate::settings::{LogFormat, ProcessConfig};
 
 /// The crates of this project: they log names, hosts and codes, but no values.
 const OWN_CRATES: [&str; 6] = ["a2s", "a2s_cli", "aos", "executor", "guardian", "registry"];
@@ -35,10 +34,10 @@ const CREDENTIAL_LIBRARIES: [&str; 10] = [
 ];
 
 /// Starts logging.
-pub(super) fn start(common: &CommonSettings) -> Result<(), CliError> {
+pub(super) fn start(process: &ProcessConfig) -> Result<(), CliError> {
     let writer = std::io::stderr;
     let is_terminal = std::io::stderr().is_terminal();
-    let subscriber = build_subscriber(&common.log, common.log_format, is_terminal, writer)?;
+    let subscriber = build_subscriber(&process.log, process.log_format, is_terminal, writer)?;
     let started = subscriber.try_init();
     started.map_err(|error| CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.to_string()))
 }

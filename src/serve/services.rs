@@ -1,43 +1,38 @@
 //! The services of one process, built in order: the parts list of `up`, `serve` and `demo`.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::{Domain, Secret};
-use a2s_api::{AuthGuard, Caller, TokenIntrospector, TokenSubject};
+use a2s::Secret;
+use a2s_api::{AuthGuard, Caller, TokenIntrospector};
 use a2s_api::{add_error_responses, flatten_unions};
 use axum::Router;
 use axum::routing::get;
 use indicatif::{ProgressBar, ProgressStyle};
 use prometheus_client::registry::Registry;
-use registry::embed::Embedder;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 use utoipa::OpenApi as _;
 
-use super::agent::{AgentSettings, RemoteServices};
 use super::bundled_capabilities::bundled_documents;
-use super::connections::{ConnectionLimits, ConnectionMetrics, HttpServer};
+use super::connections::{ConnectionMetrics, HttpServer};
 use super::data_dir::DataFolder;
 use super::dependencies::RemoteDependencies;
 use super::examples::add_examples;
-use super::guardian_settings::GuardianSelection;
-use super::guardian_settings::policy_failure;
-use super::identity::{GuardianTokenIntrospector, RegistryAccess, check_not_owner, guard_protocol};
-#[cfg(feature = "keyring")]
-use super::keyring;
+use super::identity::{GuardianTokenIntrospector, guard_protocol};
 use super::middleware::{AccessPolicy, with_middleware};
 use super::readiness::{self, ReadinessCheck};
 use super::shipping::{DocumentPublisher, ShippingProgress, start_shipping};
-use crate::cli::ClientCertificateFiles;
 use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 use crate::client::{TokenTransport, client};
 use crate::clock::{self, SystemClockAndIds};
+use crate::settings::{
+    AgentConfig, ConnectionLimits, GuardianSelection, RegistryAccess, RemoteServices,
+    check_not_owner, has_policy_files, policy_failure,
+};
 
 /// The time for runs and responses in progress when the process stops.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
@@ -47,119 +42,39 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 const POLICY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The services of a process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ServiceSettings {
-    pub(crate) registry: Option<RegistrySettings>,
-    pub(crate) executor: Option<ExecutorSettings>,
+    pub(crate) registry: Option<registry::Config>,
+    pub(crate) executor: Option<ExecutorPart>,
     /// A standalone guardian.
-    pub(crate) guardian: Option<StandaloneGuardianSettings>,
+    pub(crate) guardian: Option<StandaloneGuardian>,
     /// The agent, in addition to registry and executor.
-    pub(crate) agent: Option<AgentSettings>,
+    pub(crate) agent: Option<AgentConfig>,
     /// Set when the shipped documents are published, as far as the registry lacks them.
     pub(crate) ship: bool,
     /// The connections over which tokens may be sent.
     pub(crate) transport: TokenTransport,
 }
 
-/// The settings of a registry.
+/// An executor, with the services that it uses.
 #[derive(Debug)]
-pub(crate) struct RegistrySettings {
-    /// The database of its documents; none for the file in the data folder.
-    pub(crate) database: Option<registry::DatabaseAddress>,
-    /// The Qdrant server of the search index; none means the folder in the data folder.
-    pub(crate) qdrant: Option<registry::QdrantConfig>,
-    pub(crate) embedder: Embedder,
-    /// The time that a search waits for its vectors.
-    pub(crate) query_timeout: Duration,
-    /// A configured token of the scope `service`.
-    pub(crate) service_token: Option<Secret>,
-}
-
-impl Default for RegistrySettings {
-    fn default() -> Self {
-        Self {
-            database: None,
-            qdrant: None,
-            embedder: Embedder::built_in(),
-            query_timeout: registry::QUERY_TIMEOUT,
-            service_token: None,
-        }
-    }
-}
-
-/// The settings of an executor.
-#[derive(Debug)]
-pub(crate) struct ExecutorSettings {
+pub(crate) struct ExecutorPart {
+    pub(crate) config: executor::Config,
     /// The registry; none for the one of this process.
     pub(crate) registry: Option<RegistryAccess>,
-    /// The database of its runs; none for the file in the data folder.
-    pub(crate) database: Option<executor::ExecutorDatabase>,
     pub(crate) guardians: GuardianSelection,
-    /// The rules of the guardian of this process, when it is among them.
-    pub(crate) rules: PolicyFiles,
-    pub(crate) outbound: OutboundSettings,
-    pub(crate) journal: JournalSettings,
+    /// The guardian of this process, when it is among them.
+    pub(crate) builtin_guardian: Option<guardian::Config>,
 }
 
-/// The durability of an executor's journal, and the receivers of telemetry about its runs.
-#[derive(Debug, Default)]
-pub(crate) struct JournalSettings {
-    pub(crate) durability: executor::Durability,
-    pub(crate) telemetry: executor::TelemetryConfig,
-}
-
-/// The settings of an executor's requests to services.
-#[derive(Debug, Default)]
-pub(crate) struct OutboundSettings {
-    pub(crate) upstreams: BTreeMap<Domain, Url>,
-    pub(crate) allow_private_addresses: bool,
-    /// Additional allowed addresses, networks and host names.
-    pub(crate) allow_addresses: Vec<String>,
-    pub(crate) limits: executor::Limits,
-    pub(crate) tenants: BTreeMap<TokenSubject, executor::TenantLimits>,
-    pub(crate) hosts: executor::HostLimitSet,
-    pub(crate) secret_key: SecretKeySetting,
-    pub(crate) client_certificates: BTreeMap<Domain, ClientCertificateFiles>,
-    pub(crate) check_answers: executor::ResponseValidation,
-}
-
-/// The key for stored credentials, or its location.
-#[derive(Debug, Clone, Default)]
-pub(crate) enum SecretKeySetting {
-    Given(Secret),
-    /// In a file of the data folder.
-    #[default]
-    File,
-    Keyring,
-}
-
-/// The settings of a standalone guardian.
+/// A standalone guardian.
 #[derive(Debug)]
-pub(crate) struct StandaloneGuardianSettings {
-    pub(crate) rules: PolicyFiles,
+pub(crate) struct StandaloneGuardian {
+    pub(crate) config: guardian::Config,
     /// The token of clients that may ask and not approve.
     pub(crate) client_token: Option<Secret>,
     /// A registry: its tokens of the scope `guard` may ask as well.
     pub(crate) registry: Option<RegistryAccess>,
-}
-
-/// The files of our own guardian's rules.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct PolicyFiles {
-    /// The policy in force; without a file everything is allowed, and recorded.
-    pub(crate) policy: Option<PathBuf>,
-    /// The shadow policy, which is only tried.
-    pub(crate) shadow: Option<PathBuf>,
-    /// The maximum length of a response in a guardian request, in bytes.
-    pub(crate) max_response_bytes: Option<usize>,
-    /// The length of a segment of its audit log, in bytes.
-    pub(crate) segment_bytes: Option<u64>,
-}
-
-impl PolicyFiles {
-    pub(crate) fn has_files(&self) -> bool {
-        self.policy.is_some() || self.shadow.is_some()
-    }
 }
 
 impl ServiceSettings {
@@ -231,9 +146,7 @@ impl ServiceSettings {
 
     /// Returns the introspector for tokens of a separate registry, and for a guardian's own token.
     fn remote_introspector(&self) -> Result<Option<Arc<dyn TokenIntrospector>>, CliError> {
-        if let Some(StandaloneGuardianSettings { client_token: asking, registry, .. }) =
-            &self.guardian
-        {
+        if let Some(StandaloneGuardian { client_token: asking, registry, .. }) = &self.guardian {
             let others = registry.as_ref().map(RegistryAccess::callers).transpose()?.flatten();
             return Ok(Some(Arc::new(GuardianTokenIntrospector::new(asking.clone(), others))));
         }
@@ -272,7 +185,7 @@ impl ServiceSettings {
         own: Option<&guardian::App>,
     ) -> Result<executor::GuardianSettings, CliError> {
         if let Some(part) = &self.executor {
-            let max_response_bytes = part.outbound.limits.max_response_bytes;
+            let max_response_bytes = part.config.limits.max_response_bytes;
             return part.guardians.clone().into_config(own, max_response_bytes);
         }
         let apart = self.remote_services();
@@ -280,14 +193,80 @@ impl ServiceSettings {
         guardians.into_config(own, executor::Limits::default().max_response_bytes)
     }
 
-    /// Returns the rules of the guardian that runs in this process, if there is one.
-    fn own_guardian(&self) -> Option<PolicyFiles> {
-        let built_in = self.executor.as_ref().filter(|part| part.guardians.has_builtin());
-        let built_in = built_in.map(|part| PolicyFiles {
-            max_response_bytes: Some(part.outbound.limits.max_response_bytes),
-            ..part.rules.clone()
-        });
-        self.guardian.as_ref().map(|part| part.rules.clone()).or(built_in)
+    /// Opens the guardian that runs in this process, if there is one.
+    fn open_guardian(
+        &mut self,
+        token: &str,
+        auth: &AuthGuard,
+        http: &mut HttpSurface,
+        stop: &CancellationToken,
+    ) -> Result<Option<guardian::App>, CliError> {
+        let builtin = self.executor.as_mut().and_then(|part| part.builtin_guardian.take());
+        let asking = self.guardian.as_ref().and_then(|part| part.client_token.as_ref());
+        let client_token = asking.map(|token| guardian::TokenDigest::new(token.expose_secret()));
+        let Some(config) = self.guardian.as_ref().map(|part| part.config.clone()).or(builtin)
+        else {
+            return Ok(None);
+        };
+        let config = guardian::Config {
+            token: Some(guardian::TokenDigest::new(token)),
+            client_token,
+            ..config
+        };
+        let has_files = has_policy_files(&config);
+        let metrics = http.metrics.sub_registry_with_prefix("guardian");
+        let app =
+            guardian::App::open(config, clock::now, metrics).map_err(|error| match &error {
+                guardian::Error::PolicyInvalid { path: Some(path), faults } => {
+                    policy_failure(path, faults)
+                }
+                error => cannot_serve(error),
+            })?;
+        let protocol = guard_protocol(app.protocol_routes(), auth.clone());
+        http.add(protocol.merge(app.approval_routes()), guardian::App::openapi());
+        if has_files {
+            tokio::spawn(watch_policy(app.clone(), stop.clone()));
+        }
+        Ok(Some(app))
+    }
+}
+
+/// The HTTP API of a process: the services add their routes to it.
+struct HttpSurface {
+    routes: Router,
+    description: utoipa::openapi::OpenApi,
+    metrics: Registry,
+}
+
+impl HttpSurface {
+    fn new() -> Self {
+        Self {
+            routes: Router::new(),
+            description: ApiDescription::openapi(),
+            metrics: Registry::with_prefix("a2s"),
+        }
+    }
+
+    /// Adds the routes of a service, and their description.
+    fn add(&mut self, routes: Router, description: utoipa::openapi::OpenApi) {
+        self.routes = std::mem::take(&mut self.routes).merge(routes);
+        self.description.merge(description);
+    }
+
+    /// Returns the server of all routes for the services called `name`.
+    fn into_server(
+        mut self,
+        access: AccessPolicy,
+        limits: ConnectionLimits,
+        stop: CancellationToken,
+        name: &'static str,
+    ) -> HttpServer {
+        let connections = ConnectionMetrics::register(&mut self.metrics);
+        add_error_responses(&mut self.description);
+        flatten_unions(&mut self.description);
+        add_examples(&mut self.description);
+        let router = with_middleware(self.routes, self.metrics, self.description, access, name);
+        HttpServer::new(router, limits, connections, stop)
     }
 }
 
@@ -332,21 +311,17 @@ impl RunningServices {
         let listen = listener.local_addr().map_err(|error| cannot_serve(&error))?;
         let url = own_url(listen)?;
         let stop = CancellationToken::new();
-        let mut metrics = Registry::with_prefix("a2s");
-        let mut description = ApiDescription::openapi();
-        let mut routes = Router::new();
+        let mut http = HttpSurface::new();
 
         parts.check_tokens(&token)?;
         let name = parts.name();
         parts.share_token(&url);
         let apart = parts.remote_introspector()?;
         let elsewhere = parts.remote_clients()?;
-        let own_guardian = parts.own_guardian();
         let registry = match parts.registry.take() {
-            Some(part) => {
-                let app = open_registry(&folder, part, &token, &mut metrics).await?;
-                routes = routes.merge(app.routes());
-                description.merge(registry::App::openapi());
+            Some(config) => {
+                let app = open_registry(config, &token, &mut http.metrics).await?;
+                http.add(app.routes(), registry::App::openapi());
                 Some(app)
             }
             None => None,
@@ -357,45 +332,25 @@ impl RunningServices {
             owner_token: Some(Secret::new(token.as_str())),
             introspector: others.clone(),
         };
-        let guardian = match own_guardian {
-            Some(rules) => {
-                // With an executor, it uses the durability of the executor.
-                let journal = parts.executor.as_ref().map(|part| part.journal.durability);
-                let sync = journal.unwrap_or_default() == executor::Durability::Full;
-                let watched = rules.has_files();
-                let asking = parts.guardian.as_ref().and_then(|part| part.client_token.as_ref());
-                let asking =
-                    asking.map(|asking| guardian::TokenDigest::new(asking.expose_secret()));
-                let app = open_guardian(&folder, rules, &token, asking, sync, &mut metrics)?;
-                let protocol = guard_protocol(app.protocol_routes(), auth.clone());
-                routes = routes.merge(protocol).merge(app.approval_routes());
-                description.merge(guardian::App::openapi());
-                if watched {
-                    tokio::spawn(watch_policy(app.clone(), stop.clone()));
-                }
-                Some(app)
-            }
-            None => None,
-        };
+        let guardian = parts.open_guardian(&token, &auth, &mut http, &stop)?;
         let guardians = parts.guardians(guardian.as_ref())?;
         let dependencies = RemoteDependencies::new(elsewhere, open_remote(&guardians)?);
-        if let Some((agent, others)) = parts.agent.zip(others.clone()) {
+        if let Some((agent, others)) = parts.agent.zip(others) {
             let clients = match &agent.services {
                 Some(services) => services.clients()?,
                 None => client(&url, Some(token.clone()), None)?.into(),
             };
             let secret = Secret::new(token.as_str());
-            routes = routes.merge(agent.open(clients, &guardians, secret, others, &stop)?);
-            description.merge(agent::App::openapi());
+            let routes = agent.open(clients, &guardians, secret, others, &stop)?;
+            http.add(routes, agent::App::openapi());
             #[cfg(feature = "a2a")]
-            description.merge(a2a::App::openapi());
+            http.description.merge(a2a::App::openapi());
         }
         let executor = match parts.executor {
             Some(part) => {
                 let auth = auth.clone();
-                let app = open_executor(&folder, part, guardians, &url, auth, &mut metrics).await?;
-                routes = routes.merge(app.router());
-                description.merge(executor::App::openapi());
+                let app = open_executor(part, guardians, &url, auth, &mut http.metrics).await?;
+                http.add(app.router(), executor::App::openapi());
                 Some(app)
             }
             None => None,
@@ -404,19 +359,14 @@ impl RunningServices {
         let shipping = (parts.ship && services.registry.is_some())
             .then(|| start_shipping(Arc::clone(&services), bundled_documents(), stop.clone()));
         let readiness = ReadinessCheck::new(Arc::clone(&services), shipping.clone(), dependencies);
-        let routes = routes.merge(
+        http.routes = http.routes.merge(
             Router::new()
                 .route("/healthz", get(async || "ok\n"))
                 .route("/readyz", get(readiness::show))
                 .with_state(readiness),
         );
         let access = AccessPolicy::new(listen, allow_hosts, auth);
-        let connections = ConnectionMetrics::register(&mut metrics);
-        add_error_responses(&mut description);
-        flatten_unions(&mut description);
-        add_examples(&mut description);
-        let router = with_middleware(routes, metrics, description, access, name);
-        let server = HttpServer::new(router, limits, connections, stop.clone());
+        let server = http.into_server(access, limits, stop.clone(), name);
         let server = tokio::spawn(server.serve(listener));
         if let Some(mut shipping) = shipping {
             // After a failure it continues in the background.
@@ -473,11 +423,8 @@ fn open_remote(
 
 /// Rebuilds the search index in a folder, and returns the number of capabilities in it. On a terminal it
 /// shows the progress.
-pub(super) async fn reindex(
-    folder: &DataFolder,
-    part: RegistrySettings,
-) -> Result<usize, CliError> {
-    let app = open_registry(folder, part, "", &mut Registry::default()).await?;
+pub(super) async fn reindex(config: registry::Config) -> Result<usize, CliError> {
+    let app = open_registry(config, "", &mut Registry::default()).await?;
     // The bar is hidden without a terminal.
     let bar = ProgressBar::new(0);
     let bar = match ProgressStyle::with_template("{bar:40} {pos}/{len} {eta}") {
@@ -503,29 +450,18 @@ pub(super) async fn reindex(
 }
 
 async fn open_registry(
-    folder: &DataFolder,
-    part: RegistrySettings,
+    config: registry::Config,
     token: &str,
     metrics: &mut Registry,
 ) -> Result<registry::App, CliError> {
-    let secret = Some(Secret::new(token));
-    let usual = registry::Config::in_folder(folder.path(), secret);
-    let config = registry::Config {
-        database: part.database.unwrap_or(usual.database),
-        index: part.qdrant.map_or(usual.index, registry::IndexLocation::Qdrant),
-        embedder: part.embedder,
-        query_timeout: part.query_timeout,
-        service_token: part.service_token,
-        ..usual
-    };
+    let config = registry::Config { token: Some(Secret::new(token)), ..config };
     let clock: registry::Clock = Arc::new(clock::now);
     let metrics = metrics.sub_registry_with_prefix("registry");
     registry::App::open(config, clock, metrics).await.map_err(|error| registry_failed(&error))
 }
 
 async fn open_executor(
-    folder: &DataFolder,
-    part: ExecutorSettings,
+    part: ExecutorPart,
     guardian: executor::GuardianSettings,
     own_url: &Url,
     auth: AuthGuard,
@@ -533,58 +469,13 @@ async fn open_executor(
 ) -> Result<executor::App, CliError> {
     let RegistryAccess { url: registry, token: registry_token } =
         part.registry.unwrap_or_else(|| RegistryAccess { url: own_url.clone(), token: None });
-    let OutboundSettings {
-        upstreams,
-        allow_private_addresses,
-        allow_addresses,
-        limits,
-        tenants,
-        hosts,
-        secret_key,
-        client_certificates,
-        check_answers,
-    } = part.outbound;
-    let private = if allow_private_addresses {
-        PRIVATE_NETWORKS.map(str::to_owned).to_vec()
-    } else {
-        Vec::new()
-    };
-    let secret_key = match secret_key {
-        SecretKeySetting::Given(key) => executor::SecretKeySource::Given(key),
-        SecretKeySetting::File => executor::SecretKeySource::File(folder.join("secrets.key")),
-        #[cfg(not(feature = "keyring"))]
-        SecretKeySetting::Keyring => return Err(CliError::not_built("keyring")),
-        #[cfg(feature = "keyring")]
-        SecretKeySetting::Keyring => {
-            let folder = folder.path().to_owned();
-            // It blocks, and may wait for a person.
-            let key = tokio::task::spawn_blocking(move || keyring::key(&folder)).await;
-            executor::SecretKeySource::Given(key.map_err(|error| cannot_serve(&error))??)
-        }
-    };
-    let certificate = |files: ClientCertificateFiles| executor::ClientCertificate {
-        certificate: files.certificate,
-        key: files.key,
-        authorities: files.authorities,
-    };
-    let certificates = client_certificates.into_iter();
-    let usual = executor::Config::new(folder.join("executor.sqlite"), registry, guardian);
     let config = executor::Config {
-        database: part.database.unwrap_or(usual.database),
-        secret_key,
-        client_certificates: certificates.map(|(host, files)| (host, certificate(files))).collect(),
+        registry,
         registry_token,
-        upstreams,
-        allowed_addresses: private.into_iter().chain(allow_addresses).collect(),
-        limits,
-        tenants,
-        hosts,
-        response_validation: check_answers,
+        guardian,
         token: auth.owner_token,
         introspector: auth.introspector,
-        durability: part.journal.durability,
-        telemetry: part.journal.telemetry,
-        ..usual
+        ..part.config
     };
     let metrics = metrics.sub_registry_with_prefix("executor");
     Box::pin(executor::App::open(
@@ -595,50 +486,6 @@ async fn open_executor(
     ))
     .await
     .map_err(|error| executor_failed(&error))
-}
-
-/// The networks that `--allow-private-addresses` allows. The executor still blocks the metadata addresses
-/// of clouds in them.
-const PRIVATE_NETWORKS: [&str; 9] = [
-    "10.0.0.0/8",
-    "100.64.0.0/10",
-    "127.0.0.0/8",
-    "169.254.0.0/16",
-    "172.16.0.0/12",
-    "192.168.0.0/16",
-    "::1/128",
-    "fc00::/7",
-    "fe80::/10",
-];
-
-fn open_guardian(
-    folder: &DataFolder,
-    rules: PolicyFiles,
-    token: &str,
-    asking: Option<guardian::TokenDigest>,
-    sync: bool,
-    metrics: &mut Registry,
-) -> Result<guardian::App, CliError> {
-    use guardian::PolicySource;
-    let usual = guardian::Config::new(
-        rules.policy.map_or(PolicySource::AllowAll, PolicySource::File),
-        folder.path(),
-    );
-    let max_body_bytes = rules.max_response_bytes.map(guardian::Config::body_bytes);
-    let config = guardian::Config {
-        sync,
-        max_body_bytes: max_body_bytes.unwrap_or(usual.max_body_bytes),
-        max_segment_bytes: rules.segment_bytes.unwrap_or(usual.max_segment_bytes),
-        shadow: rules.shadow.map(PolicySource::File),
-        token: Some(guardian::TokenDigest::new(token)),
-        client_token: asking,
-        ..usual
-    };
-    let metrics = metrics.sub_registry_with_prefix("guardian");
-    guardian::App::open(config, clock::now, metrics).map_err(|error| match &error {
-        guardian::Error::PolicyInvalid { path: Some(path), faults } => policy_failure(path, faults),
-        error => cannot_serve(error),
-    })
 }
 
 /// Loads the policy again when its file changes. If the new policy has errors, the old one stays in effect.

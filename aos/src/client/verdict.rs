@@ -1,5 +1,7 @@
 //! The verdict on a question, and the one place where a silent guardian becomes a verdict.
 
+use serde::Deserialize;
+
 use crate::message::{ErrorObject, Object, Request, code};
 
 /// The outcome of a question, with everything for a journal except the duration.
@@ -54,13 +56,25 @@ pub enum VerdictSource {
 }
 
 /// The effect of a guardian that cannot be asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FailMode {
     /// The step is denied.
     #[default]
     Closed,
     /// The step continues if the guardian did not respond or failed; see [`GuardianError::can_fail_open`].
     Open,
+}
+
+impl FailMode {
+    /// `closed` or `open`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+        }
+    }
 }
 
 /// The reason why there is no usable decision.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use a2s::Secret;
 use a2s_api::GuardianInfo;
-use aos::InProcessGuardian;
 use aos::message::Method;
+use aos::{FailMode, InProcessGuardian};
 use url::Url;
 
 /// The guardians that are asked before and after every tool step.
@@ -135,26 +135,6 @@ impl GuardianConfig {
         match &self.endpoint {
             GuardianEndpoint::Http(HttpEndpoint { url, .. }) => Some(without_user(url)),
             GuardianEndpoint::InProcess(_) => None,
-        }
-    }
-}
-
-/// The decision when a guardian does not respond.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailMode {
-    /// A missing response counts as a denial.
-    Closed,
-    /// A missing response counts as a permission, and the executor records it.
-    Open,
-}
-
-impl FailMode {
-    /// `closed` or `open`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Open => "open",
         }
     }
 }

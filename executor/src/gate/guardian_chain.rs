@@ -10,14 +10,14 @@ use aos::{
     BearerToken, GuardianChain, GuardianClient, GuardianError, GuardianOutcome, Options,
     TrustRoots, VerdictSource,
 };
-use aos::{ClientIdentity as Shown, FailMode as Mode, Verdict};
+use aos::{ClientIdentity as Shown, Verdict};
 use http::HeaderMap;
 use url::{Host, Url};
 use zeroize::Zeroizing;
 
 use super::{AskReason, GuardianGate, HookPhase, MAX_REASONS, MAX_WORDS};
 use crate::config::{
-    ExecutorCertificate, FailMode, GuardianConfig, GuardianEndpoint, GuardianSettings, HttpEndpoint,
+    ExecutorCertificate, GuardianConfig, GuardianEndpoint, GuardianSettings, HttpEndpoint,
 };
 use crate::error::{Error, ErrorKind, RequestedApproval};
 use a2s::to_single_line;
@@ -95,18 +95,14 @@ fn client(config: &GuardianConfig) -> Result<GuardianClient, String> {
     if guarding.can_fail_open() {
         tracing::warn!(guardian = %name, fail = guarding.describe_fail_mode(), "steps pass without a decision if the guardian does not respond");
     }
-    let mode = |mode: FailMode| match mode {
-        FailMode::Closed => Mode::Closed,
-        FailMode::Open => Mode::Open,
-    };
     let own = fail.by_hook.iter();
     let options = Options {
         connect_timeout: Options::default().connect_timeout.min(*timeout),
         timeout: *timeout,
         retry_for: *retry_for,
         limits: aos::message::Limits::for_response(*max_response_bytes),
-        fail_mode: mode(fail.default),
-        fail_mode_by_method: own.map(|(hook, own)| (hook.method(), mode(*own))).collect(),
+        fail_mode: fail.default,
+        fail_mode_by_method: own.map(|(hook, own)| (hook.method(), *own)).collect(),
         ..Options::default()
     };
     match endpoint {

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::cli::TestPolicyArgs;
 use crate::cli_error::{CliError, CliExitCode};
 use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, count, sanitize, shorten};
-use crate::serve::policy_failure;
+use crate::settings::policy_failure;
 
 /// The maximum length of a shown value in a difference, in characters.
 const MAX_VALUE: usize = 120;

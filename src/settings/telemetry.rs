@@ -6,37 +6,51 @@ use std::path::PathBuf;
 use a2s::Secret;
 use executor::{OcsfFile, OtlpExport, TelemetryConfig};
 use percent_encoding::percent_decode_str;
-use serde::Deserialize;
 use url::Url;
 
-use crate::cli::ListenerArgs;
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use super::{Layer as _, settings_error};
+use crate::cli_error::CliError;
 
 /// The environment variable with the headers for the receiver of security events.
 const OCSF_HEADERS: &str = "A2S_OCSF_HEADERS";
 /// The environment variable with the headers for the receiver of alarms.
 const ALARM_HEADERS: &str = "A2S_ALARM_HEADERS";
 
-/// `[telemetry]` of the TOML file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct TelemetrySection {
-    otlp_endpoint: Option<Url>,
-    service_name: Option<String>,
-    propagate: Option<bool>,
-    ocsf_file: Option<PathBuf>,
-    ocsf_file_bytes: Option<u64>,
-    ocsf_files_kept: Option<u32>,
-    ocsf_endpoint: Option<Url>,
-    alarm_url: Option<Url>,
+settings! {
+    /// The receivers of telemetry about runs.
+    #[serde(deny_unknown_fields)]
+    pub(crate) struct TelemetrySettings {
+        /// Send the spans of runs to a receiver of OpenTelemetry (OTLP over HTTP), at /v1/traces below
+        /// this address [or `OTEL_EXPORTER_OTLP_ENDPOINT`; docs/telemetry.md has all settings]
+        #[arg(long, value_name = "URL")]
+        otlp_endpoint: Option<Url>,
+        #[arg(skip)]
+        service_name: Option<String>,
+        #[arg(skip)]
+        propagate: Option<bool>,
+        /// Write every decision of the guardian and every tool step as a security event (OCSF) into this
+        /// file, one on each line
+        #[arg(long, value_name = "FILE", env = "A2S_OCSF_FILE")]
+        ocsf_file: Option<PathBuf>,
+        #[arg(skip)]
+        ocsf_file_bytes: Option<u64>,
+        #[arg(skip)]
+        ocsf_files_kept: Option<u32>,
+        /// Send the security events to this address, as JSON arrays [headers for the receiver:
+        /// `A2S_OCSF_HEADERS`]
+        #[arg(long, value_name = "URL", env = "A2S_OCSF_ENDPOINT", hide_env_values = true)]
+        ocsf_endpoint: Option<Url>,
+        #[arg(skip)]
+        alarm_url: Option<Url>,
+    }
 }
 
-impl TelemetrySection {
+impl TelemetrySettings {
     /// Reads the settings; `variable` reads the environment. A variable with an empty value counts as not
     /// set (OpenTelemetry, environment variables).
-    pub(super) fn read(
-        &self,
-        flags: &ListenerArgs,
+    pub(super) fn resolve(
+        mut self,
+        file: Self,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<TelemetryConfig, CliError> {
         let variable = |name: &str| {
@@ -44,61 +58,54 @@ impl TelemetrySection {
             let value = value.trim();
             (!value.is_empty()).then(|| (name.to_owned(), value.to_owned()))
         };
-        let below = |base: &Url| {
-            let mut url = base.clone();
-            url.set_path(&format!("{}/v1/traces", base.path().trim_end_matches('/')));
-            url
-        };
-        let endpoint = if let Some(base) = &flags.otlp_endpoint {
-            Some(below(base))
+        let endpoint = if let Some(base) = self.otlp_endpoint.take() {
+            Some(below(&base))
         } else if let Some(whole) = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
             Some(read_url(whole)?)
         } else if let Some(base) = variable("OTEL_EXPORTER_OTLP_ENDPOINT") {
             Some(below(&read_url(base)?))
         } else {
-            self.otlp_endpoint.as_ref().map(below)
+            file.otlp_endpoint.as_ref().map(below)
         };
+        self.service_name = variable("OTEL_SERVICE_NAME").map(|(_, name)| name);
+        let settings = self.over(file);
         let headers = variable("OTEL_EXPORTER_OTLP_TRACES_HEADERS")
             .or_else(|| variable("OTEL_EXPORTER_OTLP_HEADERS"));
-        let service = variable("OTEL_SERVICE_NAME").map(|(_, name)| name);
-        let service = service.or_else(|| self.service_name.clone());
-        let export = |endpoint, headers: Option<(String, String)>| {
+        let export = |endpoint: Option<Url>, headers: Option<(String, String)>| {
+            let Some(endpoint) = endpoint else { return Ok(None) };
             let headers = headers.map(read_headers).transpose()?.unwrap_or_default();
-            Ok::<_, CliError>(OtlpExport { endpoint, headers })
+            Ok::<_, CliError>(Some(OtlpExport { endpoint, headers }))
         };
-        let ocsf = flags.ocsf_endpoint.as_ref().or(self.ocsf_endpoint.as_ref()).cloned();
         let default = TelemetryConfig::default();
         Ok(TelemetryConfig {
-            spans: endpoint.map(|endpoint| export(endpoint, headers)).transpose()?,
-            ocsf_file: self.ocsf_file(flags)?,
-            ocsf_endpoint: ocsf
-                .map(|endpoint| export(endpoint, variable(OCSF_HEADERS)))
-                .transpose()?,
-            alarm: self
-                .alarm_url
-                .clone()
-                .map(|endpoint| export(endpoint, variable(ALARM_HEADERS)))
-                .transpose()?,
-            service: service.unwrap_or(default.service),
-            propagate: self.propagate.unwrap_or(default.propagate),
+            spans: export(endpoint, headers)?,
+            ocsf_file: settings.ocsf_file()?,
+            ocsf_endpoint: export(settings.ocsf_endpoint, variable(OCSF_HEADERS))?,
+            alarm: export(settings.alarm_url, variable(ALARM_HEADERS))?,
+            service: settings.service_name.unwrap_or(default.service),
+            propagate: settings.propagate.unwrap_or(default.propagate),
         })
     }
 
     /// Returns the settings of the file for security events.
-    fn ocsf_file(&self, flags: &ListenerArgs) -> Result<Option<OcsfFile>, CliError> {
-        let path = flags.ocsf_file.as_ref().or(self.ocsf_file.as_ref());
-        let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
-            return Ok(None);
-        };
+    fn ocsf_file(&self) -> Result<Option<OcsfFile>, CliError> {
+        let path = self.ocsf_file.as_ref().filter(|path| !path.as_os_str().is_empty());
+        let Some(path) = path else { return Ok(None) };
         let default = OcsfFile::new(path.clone());
         let keep = self.ocsf_files_kept.unwrap_or(default.max_rotated_files);
         if keep > MAX_FILES {
-            let message = format!("`ocsf-files-kept` must be at most {MAX_FILES}");
-            return Err(wrong(message));
+            return Err(wrong(format!("`ocsf-files-kept` must be at most {MAX_FILES}")));
         }
         let max_bytes = self.ocsf_file_bytes.unwrap_or(default.max_bytes);
         Ok(Some(OcsfFile { max_bytes, max_rotated_files: keep, ..default }))
     }
+}
+
+/// Returns the address for traces below the address of a receiver.
+fn below(base: &Url) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}/v1/traces", base.path().trim_end_matches('/')));
+    url
 }
 
 /// The maximum number of stored full files: each of them is renamed whenever a file is full.
@@ -122,7 +129,7 @@ fn read_headers((variable, text): (String, String)) -> Result<Vec<(String, Secre
 }
 
 fn wrong(message: String) -> CliError {
-    CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
+    settings_error(message)
         .with_hint("`docs/telemetry.md` describes the export of traces and security events.")
 }
 
@@ -140,14 +147,17 @@ mod tests {
         flag: Option<&str>,
         variables: &[(&str, &str)],
     ) -> Result<TelemetryConfig, CliError> {
-        let section: TelemetrySection = toml::from_str(file).unwrap();
         let otlp_endpoint = flag.map(|flag| flag.parse().unwrap());
-        let flags = ListenerArgs { otlp_endpoint, ..ListenerArgs::default() };
+        let flags = TelemetrySettings { otlp_endpoint, ..TelemetrySettings::default() };
         let variable = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        section.read(&flags, variable)
+        flags.resolve(parse(file), variable)
+    }
+
+    fn parse(file: &str) -> TelemetrySettings {
+        toml::from_str(file).unwrap()
     }
 
     fn endpoint(file: &str, flag: Option<&str>, variables: &[(&str, &str)]) -> Option<String> {
@@ -191,9 +201,12 @@ mod tests {
     #[test]
     fn security_events_go_where_flags_or_the_file_say() {
         let file = "ocsf-file = '/var/log/a'\nocsf-file-bytes = 7\nocsf-files-kept = 0\nocsf-endpoint = 'http://file/x'";
-        let section: TelemetrySection = toml::from_str(file).unwrap();
-        let headers = |name: &str| (name == OCSF_HEADERS).then(|| "key=s3cret".to_owned());
-        let telemetry = section.read(&ListenerArgs::default(), headers).unwrap();
+        let read = |flags: TelemetrySettings, file, headers: Option<&str>| {
+            let variable = |name: &str| (headers == Some(name)).then(|| "key=s3cret".to_owned());
+            flags.resolve(parse(file), variable)
+        };
+        let none = TelemetrySettings::default;
+        let telemetry = read(none(), file, Some(OCSF_HEADERS)).unwrap();
         let expected = OcsfFile { path: "/var/log/a".into(), max_bytes: 7, max_rotated_files: 0 };
         assert_eq!(telemetry.ocsf_file, Some(expected));
         let endpoint = telemetry.ocsf_endpoint.unwrap();
@@ -201,24 +214,21 @@ mod tests {
         assert_eq!(endpoint.headers[0].1.expose_secret(), "s3cret");
         assert!(telemetry.spans.is_none());
 
-        let flags = ListenerArgs {
+        let flags = || TelemetrySettings {
             ocsf_file: Some("b".into()),
             ocsf_endpoint: Some("http://flag/y".parse().unwrap()),
-            ..ListenerArgs::default()
+            ..none()
         };
-        let telemetry = section.read(&flags, |_| None).unwrap();
+        let telemetry = read(flags(), file, None).unwrap();
         assert_eq!(telemetry.ocsf_file.unwrap().path, PathBuf::from("b"));
         assert_eq!(telemetry.ocsf_endpoint.unwrap().endpoint.as_str(), "http://flag/y");
-        let file: TelemetrySection = toml::from_str("alarm-url = 'https://alarm/z'").unwrap();
-        let headers = |name: &str| (name == ALARM_HEADERS).then(|| "key=s3cret".to_owned());
-        let alarm = file.read(&ListenerArgs::default(), headers).unwrap().alarm.unwrap();
+        let alarm = read(none(), "alarm-url = 'https://alarm/z'", Some(ALARM_HEADERS)).unwrap();
+        let alarm = alarm.alarm.unwrap();
         assert_eq!(alarm.endpoint.as_str(), "https://alarm/z");
         assert_eq!(alarm.headers[0].1.expose_secret(), "s3cret");
-        let alone = TelemetrySection::default().read(&flags, |_| None).unwrap();
+        let alone = read(flags(), "", None).unwrap();
         assert_eq!(alone.ocsf_file, Some(OcsfFile::new("b".into())));
-        let many: TelemetrySection =
-            toml::from_str("ocsf-file = 'a'\nocsf-files-kept = 1001").unwrap();
-        assert!(many.read(&ListenerArgs::default(), |_| None).is_err());
+        assert!(read(none(), "ocsf-file = 'a'\nocsf-files-kept = 1001", None).is_err());
     }
 
     #[test]

@@ -1,18 +1,20 @@
 //! Errors of the TOML file, without its content: a value may be a password, or an
 //! address that has one. Pure.
 
+use std::ops::Range;
+
 /// The minimum length of a word that counts as a part of a value.
 const MIN_WORD_LENGTH: usize = 4;
 /// Words of many addresses that reveal nothing about one.
 const COMMON_WORDS: [&str; 2] = ["http", "https"];
 
-/// Describes the error and its position: `LINE:COLUMN: message`.
-pub(super) fn describe_error(error: &toml::de::Error, text: &str) -> String {
-    let (place, fault) = match error.span() {
+/// Describes the error at the span of the text with its position: `LINE:COLUMN: message`.
+pub(super) fn describe_error(message: &str, span: Option<Range<usize>>, text: &str) -> String {
+    let (place, fault) = match span {
         Some(span) => (format_position(text, span.start), text.get(span).unwrap_or(text)),
         None => (String::new(), text),
     };
-    format!("{place}{}", without_values(error.message(), fault))
+    format!("{place}{}", without_values(message, fault))
 }
 
 /// Returns the line and column, both counted from 1.
@@ -53,12 +55,10 @@ fn significant_words(text: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::super::SettingsFile;
-    use super::*;
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let error = toml::from_str::<SettingsFile>(text).unwrap_err();
-        assert_eq!(describe_error(&error, text), expected, "{error}");
+        assert_eq!(SettingsFile::parse(text).unwrap_err(), expected);
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
         let good = "database = \"postgres://me:xq7zvk@db/a2s\"\n[embedder]\nkey = 'xq7zvk'\n\
                     [agent]\npeers = [{url = 'http://xq7zvk@a.example', token = 'xq7zvk'}]\n\
                     [[guardian]]\nurl = 'https://b.example/?key=xq7zvk'\ntoken = '''xq7zvk'''\n";
-        assert!(toml::from_str::<SettingsFile>(good).is_ok());
+        assert!(SettingsFile::parse(good).is_ok());
         let mut faults = 0;
         for at in 0..good.len() {
             let (before, rest) = good.split_at(at);
@@ -94,8 +94,7 @@ mod tests {
             let more = ["'", "\"", "=", "[", "{", "}", "\n", "\\", ",", "#", "5"];
             let more = more.iter().map(|one| format!("{before}{one}{rest}"));
             for text in more.chain([missing, before.to_owned()]) {
-                let Err(error) = toml::from_str::<SettingsFile>(&text) else { continue };
-                let told = describe_error(&error, &text);
+                let Err(told) = SettingsFile::parse(&text) else { continue };
                 let pieces = ["xq7z", "q7zv", "7zvk"];
                 assert!(!pieces.iter().any(|piece| told.contains(piece)), "{told}\n{text}");
                 faults += 1;

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use clap::{Arg, CommandFactory as _};
 
-use super::SettingsFile;
-use crate::cli::CliArguments;
+use super::CliArguments;
+use crate::settings::SettingsFile;
 
 /// The services with their names on the page, and the commands that start them.
 const SERVICES: [(&str, &[&str]); 5] = [
@@ -123,9 +123,9 @@ fn keys_of(section: &str) -> Option<(String, Vec<String>)> {
         }
     };
     headers.into_iter().find_map(|header| {
-        let error = toml::from_str::<SettingsFile>(&format!("{header}\n{UNKNOWN} = 1")).err()?;
-        let (found, expected) = error.message().split_once(", expected ")?;
-        if !found.contains(UNKNOWN) || !found.starts_with("unknown field") {
+        let error = SettingsFile::parse(&format!("{header}\n{UNKNOWN} = 1")).err()?;
+        let (found, expected) = error.split_once(", expected ")?;
+        if !found.contains(&format!("unknown field `{UNKNOWN}`")) {
             return None;
         }
         let keys = expected.split('`').skip(1).step_by(2).map(str::to_owned).collect();

@@ -1,32 +1,17 @@
-use executor::{FailMode as Mode, GuardianEndpoint};
-
 use super::*;
 
-/// A file as far as it is about guardians.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct File {
-    #[serde(default)]
-    guardian: GuardianSection,
-    guardian_fail: Option<GuardianFailMode>,
-}
-
-fn arguments(
-    guardians: &[&str],
-    token: Option<&str>,
-    fail: Option<GuardianFailMode>,
-) -> GuardingArgs {
-    let choice = |text: &&str| GuardianChoice::try_from((*text).to_owned()).unwrap();
-    GuardingArgs {
-        guardians: guardians.iter().map(choice).collect(),
-        guardian_token: token.map(str::to_owned),
+fn arguments(guardians: &[&str], token: Option<&str>, fail: Option<FailMode>) -> GuardingSettings {
+    GuardingSettings {
+        guardians: guardians.iter().map(|text| text.parse().unwrap()).collect(),
+        guardian_token: token.map(Secret::new),
         guardian_fail: fail,
+        tables: GuardianTables::default(),
     }
 }
 
-fn read(file: &str, arguments: &GuardingArgs) -> Result<Vec<ConfiguredGuardian>, String> {
-    let file: File = toml::from_str(file).map_err(|error| error.to_string())?;
-    let read = file.guardian.read(arguments, file.guardian_fail, GuardianChoice::Builtin);
+fn read(file: &str, flags: &GuardingSettings) -> Result<Vec<ConfiguredGuardian>, String> {
+    let file = toml::from_str(file).map_err(|error| error.to_string())?;
+    let read = flags.resolve(&file, GuardianChoice::Builtin);
     match read.map_err(|failure| failure.message)? {
         GuardianSelection::Off => Ok(Vec::new()),
         GuardianSelection::Chain(guardians) => Ok(guardians),
@@ -41,7 +26,7 @@ fn over_http(config: &GuardianConfig) -> &HttpEndpoint {
 }
 
 /// The names of the guardians, in order, with what their silence means.
-fn names(file: &str, flags: &[&str], fail: Option<GuardianFailMode>) -> Vec<String> {
+fn names(file: &str, flags: &[&str], fail: Option<FailMode>) -> Vec<String> {
     let modes = |fail: &FailModes| {
         let own = fail.by_hook.iter().map(|(hook, mode)| format!(" {hook}={}", mode.as_str()));
         format!("{}{}", fail.default.as_str(), own.collect::<String>())
@@ -87,9 +72,9 @@ fn fail_mode_flag_wins_over_the_file() {
     let two = format!("guardian-fail = 'open'\n{}", TWO.replace("fail = 'open'", ""));
     let company = COMPANY.replacen("closed steps", "open steps", 1);
     assert_eq!(names(&two, &[], None), [company.as_str(), "builtin open"]);
-    let closed = Some(GuardianFailMode::Closed);
+    let closed = Some(FailMode::Closed);
     assert_eq!(names(&two, &[], closed), ["company closed", "builtin closed"]);
-    assert_eq!(names(TWO, &[], Some(GuardianFailMode::Open)), ["company open", "builtin open"]);
+    assert_eq!(names(TWO, &[], Some(FailMode::Open)), ["company open", "builtin open"]);
 }
 
 #[test]
@@ -120,7 +105,7 @@ fn a_table_tells_how_its_guardian_is_asked() {
     assert_eq!(*identity, Some(ExecutorCertificate { certificate, key }));
     assert_eq!(*authorities, Some("ca.pem".into()));
     assert_eq!(config.timeout, Duration::from_millis(2_500));
-    assert_eq!(config.fail, Mode::Closed.into());
+    assert_eq!(config.fail, FailMode::Closed.into());
     assert_eq!(config.name, "https://a.example/aos");
     // Whoever starts it wins.
     let told = only(Some("of-the-flag"));

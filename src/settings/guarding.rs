@@ -2,32 +2,94 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::{Diagnostic, DiagnosticSeverity, Secret, SourcePosition};
+use a2s::Secret;
+use clap::Args;
 use executor::{
-    ExecutorCertificate, FailModes, GuardianConfig, GuardianEndpoint, GuardianHook, HttpEndpoint,
+    ExecutorCertificate, FailMode, FailModes, GuardianConfig, GuardianEndpoint, GuardianHook,
+    HttpEndpoint,
 };
-use guardian::PolicyErrors;
 use jiff::SignedDuration;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use url::Url;
 
-use super::identity::check_not_owner;
-use crate::cli::{GuardianChoice, GuardianFailMode, GuardingArgs};
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode, POLICY};
+use super::{check_not_owner, choice, read_token, secret};
+use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 use crate::client::TokenTransport;
-use crate::output::count;
 
 /// The maximum timeout for one response of a guardian.
 const MAX_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 /// The maximum time for retries while a guardian is unavailable.
 const MAX_RETRY_TIME: SignedDuration = SignedDuration::from_mins(1);
-/// The maximum length of a token, in bytes.
-const MAX_TOKEN: u64 = 64 << 10;
+/// The hint for all errors in these settings.
+pub(super) const HINT: &str = "docs/guardian.md describes how to configure guardians.";
+
+const FAIL_MODES: [(&str, &str); 2] =
+    [("closed", "The step is denied"), ("open", "The step passes, and the failure is recorded")];
+
+/// The guardians to ask. Flags choose among the guardians of the file and change all of them, so the two are
+/// not combined by field.
+#[derive(Debug, Default, Args, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct GuardingSettings {
+    /// The guardian that is asked around every step: an AOS guardian's URL, builtin (with `up` alone), or
+    /// off. Given several times, or with commas between: all of them in this order, until one denies. The
+    /// settings of a `[[guardian]]` of the configuration with the same URL apply [default: up builtin,
+    /// executor /aos at port 8743 of this machine]
+    #[arg(long = "guardian", env = "A2S_GUARDIAN", value_name = "URL", value_delimiter = ',')]
+    #[serde(skip)]
+    guardians: Vec<GuardianChoice>,
+    /// The bearer token of the guardian, if only one has a URL; for several, set the tokens in the
+    /// configuration
+    #[arg(long, env = "A2S_GUARDIAN_TOKEN", hide_env_values = true, value_parser = secret())]
+    #[serde(skip)]
+    guardian_token: Option<Secret>,
+    #[arg(skip)]
+    #[serde(rename = "guardian")]
+    tables: GuardianTables,
+    /// The action when a guardian does not answer, whatever the configuration says of one or of a hook
+    /// [default: closed]
+    #[arg(long, env = "A2S_GUARDIAN_FAIL", value_parser = choice::<FailMode>(&FAIL_MODES))]
+    guardian_fail: Option<FailMode>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum GuardianChoice {
+    Builtin,
+    Off,
+    Url(Url),
+}
+
+impl FromStr for GuardianChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "builtin" => Ok(Self::Builtin),
+            "off" => Ok(Self::Off),
+            text => Url::parse(text)
+                .ok()
+                .filter(|url| matches!(url.scheme(), "http" | "https"))
+                .map(Self::Url)
+                .ok_or_else(|| "write `builtin`, `off` or an http(s) URL".to_owned()),
+        }
+    }
+}
+
+impl TryFrom<String> for GuardianChoice {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
 
 /// The guardians that are asked around every step.
 #[derive(Debug, Clone)]
@@ -49,7 +111,7 @@ impl GuardianSelection {
     /// The guardian of this process alone, which fails closed.
     pub(crate) fn builtin() -> Self {
         Self::Chain(vec![ConfiguredGuardian::Builtin {
-            fail: executor::FailMode::Closed.into(),
+            fail: FailMode::Closed.into(),
             timeout: None,
         }])
     }
@@ -65,7 +127,7 @@ impl GuardianSelection {
 
     /// Checks that the tokens of guardians go over protected connections, and that none of them is the
     /// token of the `owner`.
-    pub(super) fn check_tokens(
+    pub(crate) fn check_tokens(
         &self,
         transport: TokenTransport,
         owner: &str,
@@ -88,7 +150,7 @@ impl GuardianSelection {
     ///
     /// # Errors
     /// The guardian of this process is among them, and there is none.
-    pub(super) fn into_config(
+    pub(crate) fn into_config(
         self,
         own: Option<&guardian::App>,
         max_response_bytes: usize,
@@ -121,34 +183,34 @@ impl GuardianSelection {
 
 /// `guardian` of the TOML file: one guardian as a word, or several as `[[guardian]]` tables.
 #[derive(Debug, Default)]
-pub(super) struct GuardianSection(Vec<GuardianTable>);
+struct GuardianTables(Vec<GuardianTable>);
 
-impl<'de> Deserialize<'de> for GuardianSection {
+impl<'de> Deserialize<'de> for GuardianTables {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct GuardianSectionVisitor;
+        struct TablesVisitor;
 
-        impl<'de> Visitor<'de> for GuardianSectionVisitor {
-            type Value = GuardianSection;
+        impl<'de> Visitor<'de> for TablesVisitor {
+            type Value = GuardianTables;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("`builtin`, `off`, an http(s) URL, or [[guardian]] tables")
             }
 
-            fn visit_str<E: de::Error>(self, word: &str) -> Result<GuardianSection, E> {
-                let choice = GuardianChoice::try_from(word.to_owned()).map_err(E::custom)?;
-                Ok(GuardianSection(vec![GuardianTable::new(choice)]))
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<GuardianTables, E> {
+                let choice = word.parse().map_err(E::custom)?;
+                Ok(GuardianTables(vec![GuardianTable::new(choice)]))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<GuardianSection, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<GuardianTables, A::Error> {
                 GuardianTable::deserialize(MapAccessDeserializer::new(table))
-                    .map(|table| GuardianSection(vec![table]))
+                    .map(|table| GuardianTables(vec![table]))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(
                 self,
                 mut tables: A,
-            ) -> Result<GuardianSection, A::Error> {
-                let mut section = GuardianSection::default();
+            ) -> Result<GuardianTables, A::Error> {
+                let mut section = GuardianTables::default();
                 while let Some(table) = tables.next_element()? {
                     section.0.push(table);
                 }
@@ -156,7 +218,7 @@ impl<'de> Deserialize<'de> for GuardianSection {
             }
         }
 
-        deserializer.deserialize_any(GuardianSectionVisitor)
+        deserializer.deserialize_any(TablesVisitor)
     }
 }
 
@@ -173,9 +235,9 @@ struct GuardianTable {
     authorities: Option<PathBuf>,
     timeout: Option<SignedDuration>,
     retry_for: Option<SignedDuration>,
-    fail: Option<GuardianFailMode>,
+    fail: Option<FailMode>,
     #[serde(default)]
-    fail_hooks: BTreeMap<String, GuardianFailMode>,
+    fail_hooks: BTreeMap<String, FailMode>,
 }
 
 impl GuardianTable {
@@ -197,17 +259,15 @@ impl GuardianTable {
     }
 }
 
-impl GuardianSection {
-    /// Returns the guardians, `default` when none is named. `file_fail` is the setting of the file for all
-    /// of them.
-    pub(super) fn read(
+impl GuardingSettings {
+    /// Returns the guardians, `default` when none is named.
+    pub(crate) fn resolve(
         &self,
-        arguments: &GuardingArgs,
-        file_fail: Option<GuardianFailMode>,
+        file: &Self,
         default: GuardianChoice,
     ) -> Result<GuardianSelection, CliError> {
-        let Self(tables) = self;
-        let chosen = match arguments.guardians.as_slice() {
+        let GuardianTables(tables) = &file.tables;
+        let chosen = match self.guardians.as_slice() {
             [] if tables.is_empty() => vec![GuardianTable::new(default)],
             [] => tables.clone(),
             named => {
@@ -235,7 +295,7 @@ impl GuardianSection {
             }
         }
         let remote = |table: &&GuardianTable| matches!(table.url, GuardianChoice::Url(_));
-        if arguments.guardian_token.is_some() && chosen.iter().filter(remote).count() > 1 {
+        if self.guardian_token.is_some() && chosen.iter().filter(remote).count() > 1 {
             let message =
                 "one token for several guardians would give each guardian access to the others";
             return Err(settings_error(message).with_hint(
@@ -244,7 +304,7 @@ impl GuardianSection {
         }
         let guardians = chosen.into_iter().map(|table| {
             let name = display_name(&table.url);
-            let guardian = build_guardian(table, arguments, file_fail);
+            let guardian = build_guardian(table, self, file.guardian_fail);
             guardian.map_err(|failure| CliError {
                 message: format!("the guardian {name}: {}", failure.message),
                 ..failure
@@ -252,24 +312,41 @@ impl GuardianSection {
         });
         Ok(GuardianSelection::Chain(guardians.collect::<Result<_, _>>()?))
     }
+
+    /// Returns the guardians of a service without a guardian in its own process.
+    pub(crate) fn resolve_remote(
+        &self,
+        file: &Self,
+        default: GuardianChoice,
+    ) -> Result<GuardianSelection, CliError> {
+        let guardians = self.resolve(file, default)?;
+        if guardians.has_builtin() {
+            let message = "the builtin guardian is only available in `a2s up`";
+            return Err(CliError::invalid_argument(message).with_hint(
+                "Start `a2s serve guardian` and give its address: --guardian \
+                 http://127.0.0.1:8743/aos",
+            ));
+        }
+        Ok(guardians)
+    }
 }
 
 fn build_guardian(
     table: GuardianTable,
-    arguments: &GuardingArgs,
-    file_fail: Option<GuardianFailMode>,
+    flags: &GuardingSettings,
+    file_fail: Option<FailMode>,
 ) -> Result<ConfiguredGuardian, CliError> {
-    let fail = match arguments.guardian_fail {
+    let fail = match flags.guardian_fail {
         // Who says it when starting means all of it.
-        Some(fail) => FailModes::from(mode(fail)),
+        Some(fail) => FailModes::from(fail),
         None => {
-            let default = table.fail.or(file_fail).unwrap_or(GuardianFailMode::Closed);
+            let default = table.fail.or(file_fail).unwrap_or_default();
             let own = table.fail_hooks.iter().map(|(hook, fail)| {
                 let hook: GuardianHook =
                     hook.parse().map_err(|error: String| settings_error(error))?;
-                Ok((hook, mode(*fail)))
+                Ok((hook, *fail))
             });
-            FailModes { default: mode(default), by_hook: own.collect::<Result<_, CliError>>()? }
+            FailModes { default, by_hook: own.collect::<Result<_, CliError>>()? }
         }
     };
     let timeout = table.timeout.map(timeout).transpose()?;
@@ -300,13 +377,13 @@ fn build_guardian(
         (Some(_), None) => return Err(settings_error("a `certificate` requires its `key`")),
         (None, Some(_)) => return Err(settings_error("a `key` requires its `certificate`")),
     };
-    let token = match (&arguments.guardian_token, table.token, table.token_file) {
+    let token = match (&flags.guardian_token, table.token, table.token_file) {
         (None, Some(_), Some(_)) => {
             return Err(settings_error(
                 "`token` and `token-file` cannot be combined; remove one of the two",
             ));
         }
-        (Some(token), _, _) => Some(Secret::new(token.clone())),
+        (Some(token), _, _) => Some(token.clone()),
         (None, Some(token), None) => Some(token),
         (None, None, Some(path)) => Some(read_token(&path)?),
         (None, None, None) => None,
@@ -326,13 +403,6 @@ fn build_guardian(
     Ok(ConfiguredGuardian::Remote(Box::new(config)))
 }
 
-fn mode(fail: GuardianFailMode) -> executor::FailMode {
-    match fail {
-        GuardianFailMode::Closed => executor::FailMode::Closed,
-        GuardianFailMode::Open => executor::FailMode::Open,
-    }
-}
-
 fn timeout(given: SignedDuration) -> Result<Duration, CliError> {
     let time = Duration::try_from(given).ok();
     time.filter(|time| !time.is_zero() && given <= MAX_TIMEOUT).ok_or_else(|| {
@@ -347,24 +417,6 @@ fn retry_for(given: SignedDuration) -> Result<Duration, CliError> {
     })
 }
 
-pub(crate) fn read_token(path: &Path) -> Result<Secret, CliError> {
-    let unreadable =
-        |error: &std::io::Error| settings_error(format!("{}: {error}", path.display()));
-    let length = std::fs::metadata(path).map_err(|error| unreadable(&error))?.len();
-    if length > MAX_TOKEN {
-        return Err(settings_error(format!(
-            "{}: the file is too long for a token",
-            path.display()
-        )));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
-    let token = text.trim();
-    if token.is_empty() {
-        return Err(settings_error(format!("{}: the file has no token", path.display())));
-    }
-    Ok(Secret::new(token))
-}
-
 /// The name of a guardian in messages, without user and password.
 fn display_name(choice: &GuardianChoice) -> String {
     match choice {
@@ -375,30 +427,7 @@ fn display_name(choice: &GuardianChoice) -> String {
 }
 
 fn settings_error(message: impl Into<String>) -> CliError {
-    CliError::new(CliExitCode::Usage, CANNOT_SERVE, message.into())
-        .with_hint("docs/guardian.md describes how to configure guardians.")
-}
-
-/// Creates the error for a policy file that a guardian cannot use, with all errors in the file.
-pub(crate) fn policy_failure(path: &Path, faults: &PolicyErrors) -> CliError {
-    let message = format!("{} has {}", path.display(), count(faults.0.len(), "error"));
-    let hint = "docs/guardian.md describes how to write policies and cases.";
-    let failure = CliError::new(CliExitCode::Bad, POLICY, message).with_hint(hint);
-    let file = path.display().to_string();
-    let diagnostics = faults.0.iter().map(|fault| {
-        let number = |at: Option<u64>| at.and_then(|at| usize::try_from(at).ok()).unwrap_or(1);
-        let (line, column) = (number(fault.line), number(fault.column));
-        Diagnostic {
-            code: POLICY.id.to_owned(),
-            severity: DiagnosticSeverity::Error,
-            message: fault.message.clone(),
-            path: file.clone(),
-            position: SourcePosition { line, column },
-            hint: None,
-            related: Vec::new(),
-        }
-    });
-    CliError { diagnostics: diagnostics.collect(), ..failure }
+    super::settings_error(message).with_hint(HINT)
 }
 
 #[cfg(test)]

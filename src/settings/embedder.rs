@@ -1,74 +1,116 @@
 //! The settings of the embedder: flags over environment over the TOML file.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use a2s::Secret;
 use jiff::SignedDuration;
 use registry::embed::{Embedder, EndpointConfig, PromptPrefixes, VectorEncoding};
 use serde::Deserialize;
+use url::Url;
 
-use super::services::RegistrySettings;
-use crate::cli::{EmbedderArgs, EmbedderChoice};
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use super::{Layer as _, secret_variable, settings_error};
+use crate::cli_error::{CliError, CliExitCode};
 
 /// The environment variable with the key of an endpoint.
 const KEY_VARIABLE: &str = "A2S_EMBEDDING_KEY";
 /// The longest time that a search may be configured to wait.
 const MAX_QUERY_TIMEOUT: SignedDuration = SignedDuration::from_secs(20);
 
-/// `[embedder]` of the TOML file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct EmbedderSection {
-    r#use: Option<EmbedderChoice>,
-    model: Option<String>,
-    key: Option<Secret>,
-    dimensions: Option<usize>,
-    encoding: Option<VectorEncoding>,
-    query_prefix: Option<String>,
-    document_prefix: Option<String>,
-    query_timeout: Option<SignedDuration>,
+settings! {
+    /// The embedder of the search index.
+    #[serde(deny_unknown_fields)]
+    pub(crate) struct EmbedderSettings {
+        #[arg(
+            id = "embedder",
+            long = "embedder",
+            env = "A2S_EMBEDDER",
+            value_name = "builtin|URL|FOLDER",
+            help = "The embedder, which converts texts to vectors: builtin, the address of an OpenAI-compatible API such as \
+                    http://127.0.0.1:11434/v1, or the folder of a sentence transformer [default: builtin]. \
+                    After a change, the registry builds a new index, and the old one serves searches until then \
+                    (docs/search.md)"
+        )]
+        r#use: Option<EmbedderChoice>,
+        #[arg(
+            id = "embedding-model",
+            long = "embedding-model",
+            env = "A2S_EMBEDDING_MODEL",
+            value_name = "NAME",
+            help = "The model of the API. The key of the API is in A2S_EMBEDDING_KEY"
+        )]
+        model: Option<String>,
+        #[arg(skip)]
+        key: Option<Secret>,
+        #[arg(skip)]
+        dimensions: Option<usize>,
+        #[arg(skip)]
+        encoding: Option<VectorEncoding>,
+        #[arg(skip)]
+        query_prefix: Option<String>,
+        #[arg(skip)]
+        document_prefix: Option<String>,
+        #[arg(skip)]
+        query_timeout: Option<SignedDuration>,
+    }
 }
 
-impl EmbedderSection {
-    /// Reads the registry's settings from this section; `variable` reads the environment.
-    pub(super) fn read(
-        &self,
-        arguments: &EmbedderArgs,
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub(crate) enum EmbedderChoice {
+    Builtin,
+    Url(Url),
+    Folder(PathBuf),
+}
+
+impl From<String> for EmbedderChoice {
+    fn from(text: String) -> Self {
+        if text == "builtin" {
+            return Self::Builtin;
+        }
+        // A letter alone is a drive, not a scheme.
+        match Url::parse(&text) {
+            Ok(url) if url.scheme().len() > 1 => Self::Url(url),
+            Ok(_) | Err(_) => Self::Folder(text.into()),
+        }
+    }
+}
+
+impl EmbedderSettings {
+    /// Opens the embedder, and returns the time that a search waits for it; `variable` reads the environment.
+    pub(super) fn resolve(
+        mut self,
+        file: Self,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<RegistrySettings, CliError> {
-        let choice = arguments.embedder.as_ref().or(self.r#use.as_ref());
-        let model = arguments.embedding_model.as_ref().or(self.model.as_ref());
-        let prefixes = PromptPrefixes {
-            query: self.query_prefix.clone(),
-            document: self.document_prefix.clone(),
-        };
-        let embedder = match choice {
+    ) -> Result<(Embedder, Duration), CliError> {
+        let has_model_flag = self.model.is_some();
+        self.key = secret_variable(KEY_VARIABLE, variable);
+        let settings = self.over(file);
+        let query_timeout = settings.query_timeout()?;
+        let prefixes =
+            PromptPrefixes { query: settings.query_prefix, document: settings.document_prefix };
+        let embedder = match settings.r#use {
             Some(EmbedderChoice::Url(base)) => {
-                let Some(model) = model else {
-                    return Err(wrong("an embeddings endpoint requires a model".to_owned())
+                let Some(model) = settings.model else {
+                    return Err(settings_error("an embeddings endpoint requires a model")
                         .with_hint("Give the model with --embedding-model, or with `model` in `[embedder]`."));
                 };
-                let key = variable(KEY_VARIABLE).map(|key| key.trim().to_owned());
-                let key = key.filter(|key| !key.is_empty()).map(Secret::new);
                 Embedder::endpoint(EndpointConfig {
-                    base: base.clone(),
-                    model: model.clone(),
-                    key: key.or_else(|| self.key.clone()),
-                    dimensions: self.dimensions,
-                    encoding: self.encoding.unwrap_or_default(),
+                    base,
+                    model,
+                    key: settings.key,
+                    dimensions: settings.dimensions,
+                    encoding: settings.encoding.unwrap_or_default(),
                     prefixes,
                 })
             }
-            Some(EmbedderChoice::Builtin | EmbedderChoice::Folder(_)) | None
-                if arguments.embedding_model.is_some() =>
-            {
-                return Err(wrong("--embedding-model requires an embeddings endpoint".to_owned())
+            Some(EmbedderChoice::Builtin | EmbedderChoice::Folder(_)) | None if has_model_flag => {
+                return Err(settings_error("--embedding-model requires an embeddings endpoint")
                     .with_hint(
                         "Give the address of the endpoint with --embedder, or leave the model out.",
                     ));
             }
-            Some(EmbedderChoice::Folder(folder)) => Embedder::local(folder, prefixes),
+            Some(EmbedderChoice::Folder(folder)) => Embedder::local(&folder, prefixes),
             Some(EmbedderChoice::Builtin) | None => Ok(Embedder::built_in()),
         };
         let embedder = embedder.map_err(|error| {
@@ -77,11 +119,7 @@ impl EmbedderSection {
             CliError::new(CliExitCode::Usage, code, message)
                 .with_hint("`docs/search.md` lists the embedders.")
         })?;
-        Ok(RegistrySettings {
-            embedder,
-            query_timeout: self.query_timeout()?,
-            ..RegistrySettings::default()
-        })
+        Ok((embedder, query_timeout))
     }
 
     fn query_timeout(&self) -> Result<Duration, CliError> {
@@ -89,12 +127,8 @@ impl EmbedderSection {
         Duration::try_from(given)
             .ok()
             .filter(|time| !time.is_zero() && given <= MAX_QUERY_TIMEOUT)
-            .ok_or_else(|| wrong("`query-timeout` must be a time of at most 20 s".to_owned()))
+            .ok_or_else(|| settings_error("`query-timeout` must be a time of at most 20 s"))
     }
-}
-
-fn wrong(message: String) -> CliError {
-    CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
 }
 
 #[cfg(test)]
@@ -102,10 +136,11 @@ mod tests {
     use super::*;
 
     fn read(file: &str, flags: [Option<&str>; 2], key: Option<&str>) -> Result<String, String> {
-        let section: EmbedderSection = toml::from_str(file).unwrap();
+        let file: EmbedderSettings = toml::from_str(file).unwrap();
         let [embedder, model] = flags.map(|flag| flag.map(str::to_owned));
-        let arguments = EmbedderArgs { embedder: embedder.map(Into::into), embedding_model: model };
-        let part = section.read(&arguments, |name| {
+        let r#use = embedder.map(Into::into);
+        let flags = EmbedderSettings { r#use, model, ..EmbedderSettings::default() };
+        let part = flags.resolve(file, |name| {
             assert_eq!(name, KEY_VARIABLE);
             key.map(str::to_owned)
         });

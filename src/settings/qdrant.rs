@@ -2,43 +2,57 @@
 
 use a2s::Secret;
 use registry::QdrantConfig;
-use serde::Deserialize;
 use url::Url;
 
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use super::tokens::is_given;
+use super::{Layer as _, secret, secret_variable, settings_error};
+use crate::cli_error::CliError;
 
 /// The environment variable with the key of the server.
 const KEY_VARIABLE: &str = "A2S_QDRANT_KEY";
 
-/// `[qdrant]` of the TOML file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct QdrantSection {
-    /// The address, which is not printed because it may wrongly contain a name or password.
-    url: Option<Secret>,
-    key: Option<Secret>,
-    shards: Option<u32>,
-    replicas: Option<u32>,
+settings! {
+    /// The Qdrant server of the search index.
+    #[serde(deny_unknown_fields)]
+    pub(crate) struct QdrantSettings {
+        // The address is not printed, because it may wrongly contain a name or password.
+        #[arg(
+            id = "qdrant",
+            long = "qdrant",
+            env = "A2S_QDRANT",
+            hide_env_values = true,
+            value_name = "URL",
+            value_parser = secret(),
+            help = "The gRPC address of a Qdrant server for the search index, such as \
+                    https://qdrant.example:6334 [default: the folder `index` in the data folder]. Its key \
+                    is in A2S_QDRANT_KEY (docs/operations.md)"
+        )]
+        url: Option<Secret>,
+        #[arg(skip)]
+        key: Option<Secret>,
+        #[arg(skip)]
+        shards: Option<u32>,
+        #[arg(skip)]
+        replicas: Option<u32>,
+    }
 }
 
-impl QdrantSection {
+impl QdrantSettings {
     /// Reads the settings of the server, if one is configured; `variable` reads the environment.
-    pub(super) fn read(
-        &self,
-        argument: Option<String>,
+    pub(super) fn resolve(
+        mut self,
+        file: Self,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<QdrantConfig>, CliError> {
-        let given = argument.filter(|address| !address.is_empty());
-        let file = || self.url.as_ref().map(|url| url.expose_secret().to_owned());
-        let Some(address) = given.or_else(file) else { return Ok(None) };
-        let url = Url::parse(&address).map_err(|error| {
-            let message = format!("the address of the Qdrant server: {error}");
-            CliError::new(CliExitCode::Usage, CANNOT_SERVE, message)
+        self.url = self.url.filter(is_given);
+        self.key = secret_variable(KEY_VARIABLE, variable);
+        let Self { url, key, shards, replicas } = self.over(file);
+        let Some(address) = url else { return Ok(None) };
+        let url = Url::parse(address.expose_secret()).map_err(|error| {
+            settings_error(format!("the address of the Qdrant server: {error}"))
                 .with_hint("Use an address such as https://qdrant.example:6334.")
         })?;
-        let key = variable(KEY_VARIABLE).map(|key| key.trim().to_owned());
-        let key = key.filter(|key| !key.is_empty()).map(Secret::new).or_else(|| self.key.clone());
-        Ok(Some(QdrantConfig { url, key, shards: self.shards, replicas: self.replicas }))
+        Ok(Some(QdrantConfig { url, key, shards, replicas }))
     }
 }
 
@@ -47,8 +61,10 @@ mod tests {
     use super::*;
 
     fn read(file: &str, flag: Option<&str>, key: Option<&str>) -> Result<String, String> {
-        let section: QdrantSection = toml::from_str(file).unwrap();
-        let read = section.read(flag.map(str::to_owned), |name| {
+        let file: QdrantSettings = toml::from_str(file).unwrap();
+        let shown = format!("{file:?}");
+        let flags = QdrantSettings { url: flag.map(Secret::new), ..QdrantSettings::default() };
+        let read = flags.resolve(file, |name| {
             assert_eq!(name, KEY_VARIABLE);
             key.map(str::to_owned)
         });
@@ -57,7 +73,7 @@ mod tests {
             let key = config.key.as_ref().map_or("none", |key| key.expose_secret());
             format!("{} {key} {:?} {:?}", config.url, config.shards, config.replicas)
         });
-        assert!(!format!("{config:?} {section:?}").contains("s3cret"));
+        assert!(!format!("{config:?} {shown}").contains("s3cret"));
         Ok(told.unwrap_or_default())
     }
 

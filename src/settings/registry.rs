@@ -1,0 +1,71 @@
+//! The settings of a registry.
+
+use std::path::Path;
+
+use a2s::Secret;
+use registry::{Config, IndexLocation};
+
+use super::embedder::EmbedderSettings;
+use super::qdrant::QdrantSettings;
+use super::tokens::is_given;
+use super::{Layer as _, secret, variable};
+use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+
+settings! {
+    /// The database of the registry's documents, outcomes and tokens, and of the executor's runs.
+    pub(crate) struct DatabaseSettings {
+        /// The database: a PostgreSQL URL, which several executors can share, or the path of an SQLite file
+        /// [default: registry.sqlite and executor.sqlite in the data folder]. With `up`, a path is only for the
+        /// registry's file. Put the password into PGPASSWORD or into the file that PGPASSFILE names
+        /// (docs/operations.md)
+        #[arg(long, env = "A2S_DATABASE", hide_env_values = true, value_name = "URL|FILE", value_parser = secret())]
+        database: Option<Secret>,
+    }
+}
+
+settings! {
+    /// The settings of a registry.
+    pub(crate) struct RegistrySettings {
+        #[command(flatten)]
+        qdrant: QdrantSettings,
+        #[command(flatten)]
+        embedder: EmbedderSettings,
+    }
+}
+
+impl DatabaseSettings {
+    /// Returns the address of the database, when it is not the usual one.
+    pub(crate) fn resolve(mut self, file: Self) -> Option<Secret> {
+        self.database = self.database.filter(is_given);
+        self.over(file).database
+    }
+}
+
+/// Returns the database of an executor's runs at the address.
+pub(crate) fn run_database(
+    address: Option<&Secret>,
+) -> Result<Option<executor::ExecutorDatabase>, CliError> {
+    let read = address.map(|address| executor::ExecutorDatabase::parse(address.expose_secret()));
+    read.transpose().map_err(|error| CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.message))
+}
+
+impl RegistrySettings {
+    /// Validates the settings for a registry with its data in `folder`, unless it has another `database`.
+    pub(crate) fn resolve(
+        self,
+        file: Self,
+        database: Option<&Secret>,
+        folder: &Path,
+    ) -> Result<Config, CliError> {
+        let qdrant = self.qdrant.resolve(file.qdrant, variable)?;
+        let (embedder, query_timeout) = self.embedder.resolve(file.embedder, variable)?;
+        let usual = Config::in_folder(folder, None);
+        Ok(Config {
+            database: database.map_or(usual.database, |database| database.expose_secret().into()),
+            index: qdrant.map_or(usual.index, IndexLocation::Qdrant),
+            embedder,
+            query_timeout,
+            ..usual
+        })
+    }
+}
