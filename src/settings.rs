@@ -68,7 +68,7 @@ pub(crate) use self::tokens::{
 /// A setting, or settings, from the flags and variables.
 trait Layer {
     /// Combines the setting with the same one of the file: the file counts where this one is not set. Lists
-    /// are appended to those of the file, so that a later entry for the same name has priority.
+    /// have the entries of both.
     #[must_use]
     fn over(self, file: Self) -> Self;
 }
@@ -85,11 +85,33 @@ impl Layer for bool {
     }
 }
 
-impl<T> Layer for Vec<T> {
-    fn over(self, mut file: Self) -> Self {
-        file.extend(self);
-        file
+impl<T: ListEntry> Layer for Vec<T> {
+    fn over(mut self, mut file: Self) -> Self {
+        if T::FOLLOWS_FILE {
+            file.extend(self);
+            file
+        } else {
+            self.extend(file);
+            self
+        }
     }
+}
+
+/// An entry of a list.
+trait ListEntry {
+    /// True when the entries of flags come after those of the file. Of the entries for one name, the last
+    /// has priority.
+    const FOLLOWS_FILE: bool = false;
+}
+
+impl ListEntry for String {}
+
+impl ListEntry for RemoteAddress {
+    const FOLLOWS_FILE: bool = true;
+}
+
+impl<K, V> ListEntry for (K, V) {
+    const FOLLOWS_FILE: bool = true;
 }
 
 /// The TOML file. Every service accepts the keys of all services.

@@ -70,6 +70,7 @@ pub(crate) fn newer_schema_error() -> Error {
 }
 
 /// Converts a failure at the start of an executor.
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
 pub(crate) fn to_open_error(error: database::Error) -> Error {
     match error.kind() {
         database::ErrorKind::Unavailable => {

@@ -76,7 +76,7 @@ impl ProcessSettings {
         let is_terminal = std::io::stdout().is_terminal();
         let default_log = if is_terminal { TERMINAL_LOG } else { DEFAULT_LOG };
         Ok(ProcessConfig {
-            listen: settings.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port))),
+            listen: settings.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], port))),
             allow_hosts: settings
                 .allow_hosts
                 .iter()

@@ -148,9 +148,7 @@ fn with_example(
     let capability = document.capability();
     let children = capability.execution.children();
     let [step] = children.as_slice() else { return None };
-    if step.action.as_task().is_none() {
-        return None;
-    }
+    step.action.as_task()?;
     let schema = document.interface().to_json_schema("", "").get("input")?.clone();
     // Required inputs, with the examples and defaults of the description.
     let inputs = SchemaResolver::request_samples(&schema).into_iter().nth(REQUIRED_ONLY_SAMPLE)?;
