@@ -50,7 +50,8 @@ pub struct ExtractedInput<'s> {
 /// the inputs count, and a pattern has at most 16 words on a side.
 ///
 /// ```
-/// # use a2s::{InputField, extract_inputs};
+/// # use a2s::InputField;
+/// # use a2s_intent::extract_inputs;
 /// let field = |name, patterns: &[&str]| -> InputField {
 ///     serde_json::from_value(serde_json::json!({
 ///         "name": name, "required": true, "patterns": patterns, "schema": {"type": "string"}
