@@ -3,32 +3,32 @@
 //! A reference is never spliced into the text as its value: it becomes a CEL variable that is
 //! bound to the value. The expression is bounded before it is parsed, because the parser recurses.
 
-mod cel_cost;
 mod cel_messages;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cel::common::ast::{EntryExpr, Expr, IdedExpr};
-use cel::{Context, Program};
-use serde::{Serialize, Serializer};
-use serde_json::Value;
+use bounded_cel::{
+    Bounds, CelProgram, CelValue, CelVariables, Expr, FunctionSet, MAX_NESTING, ParseError,
+    PerItemCost, Token,
+};
+use serde_json::{Number, Value};
 
-use self::cel_cost::PerItemCost;
 use crate::evaluation_cost::EvaluationCost;
+use crate::query::pattern_visits;
 use crate::template::{MissingReference, VariableReference, VariableSource};
 
 /// The maximum length of a condition, in bytes.
 const MAX_BYTES: usize = 2_000;
-/// The maximum depth of nested brackets.
-const MAX_NESTING: usize = 8;
 /// The maximum number of operators and calls.
 const MAX_OPERATORS: usize = 32;
-/// The stack space for CEL's parser and evaluator, which are recursive: twice the use of the largest
-/// condition, which is 1.6 MiB in a debug build and 0.1 MiB in a release build.
-const RED_ZONE: usize = if cfg!(debug_assertions) { 4 << 20 } else { 1 << 20 };
-/// The size of the new stack for them, in bytes, when less stack is left.
-const STACK: usize = 16 << 20;
+/// `==`, `&&` and the like count twice; that is within the bound's meaning.
+const BOUNDS: Bounds = Bounds {
+    operators: 2 * MAX_OPERATORS,
+    selections: 2 * MAX_OPERATORS,
+    symbols: 2 * MAX_OPERATORS,
+};
+/// The cost of one visit of a query, in steps of CEL.
+const VISIT: f64 = 5.0;
 /// The prefix of variables that represent references. The source may not use it.
 const PREFIX: &str = "__ref";
 
@@ -36,7 +36,7 @@ const PREFIX: &str = "__ref";
 #[derive(Debug, Clone)]
 pub struct Condition {
     source: String,
-    program: Arc<Program>,
+    program: Arc<CelProgram>,
     /// The references `__ref0`, `__ref1`, … in order.
     references: Vec<VariableReference>,
     /// The work for each item of a list.
@@ -49,7 +49,7 @@ pub enum ConditionError {
     /// A reference has no value.
     #[error(transparent)]
     Missing(#[from] MissingReference),
-    /// CEL found no overload, no key, an overflow, …, or the values are too large for CEL.
+    /// CEL found no overload, no key, an overflow, …, or the work is too much.
     #[error("`{condition}` cannot be evaluated: {reason}")]
     Failed {
         /// The condition.
@@ -74,34 +74,33 @@ impl Condition {
     /// The mistake, in words.
     pub fn parse(source: &str) -> Result<Self, String> {
         let (text, references) = bind_references(source)?;
-        let program =
-            stacker::maybe_grow(RED_ZONE, STACK, || Program::compile(&text)).map_err(|errors| {
-                let reason = in_plain_words(&errors.to_string());
-                format!("`{source}` is not a condition: {}", in_own_words(&references, &reason))
-            })?;
-        let mut names = FreeNames::default();
-        names.visit(program.expression(), 0)?;
-        let unknown = names.free.iter().find(|name| !name.starts_with(PREFIX));
-        if let Some(name) = unknown {
-            return Err(format!("`{name}` is not a variable of CEL; write `${{{name}}}`"));
-        }
-        let repeated = names.repeated;
+        let program = CelProgram::parse(&text, FunctionSet::Standard, BOUNDS).map_err(|error| {
+            match error {
+                ParseError::TooNested => {
+                    format!("brackets are nested more than {MAX_NESTING} deep")
+                }
+                ParseError::TooMany { .. } => format!(
+                    "the condition has more than {MAX_OPERATORS} operators; set a variable in an earlier step, or split the condition"
+                ),
+                ParseError::Syntax { message, .. } => {
+                    let reason = in_own_words(&references, &in_plain_words(&message));
+                    format!("`{source}` is not a condition: {reason}")
+                }
+            }
+        })?;
+        check_names(&program)?;
+        let pattern_steps = |pattern: Option<&str>| VISIT * pattern_visits(pattern);
         Ok(Self {
             source: source.to_owned(),
+            per_item_cost: PerItemCost::of_program(&program, pattern_steps),
             program: Arc::new(program),
             references,
-            per_item_cost: repeated,
         })
     }
 
     /// A placeholder for a condition that could not be read, in a document with errors.
     pub(crate) fn substitute() -> Self {
-        Self {
-            source: String::new(),
-            program: Arc::new(Program::compile("false").expect("CEL knows `false`")),
-            references: Vec::new(),
-            per_item_cost: PerItemCost::default(),
-        }
+        Self { source: String::new(), ..Self::parse("false").expect("CEL knows `false`") }
     }
 
     /// Returns the condition as written.
@@ -124,9 +123,7 @@ impl Condition {
         let Ok(values) = values.collect::<Result<Vec<&Value>, _>>() else {
             return EvaluationCost::Cheap;
         };
-        EvaluationCost::from_visits(
-            self.per_item_cost.steps_over(values.into_iter()) / cel_cost::VISIT,
-        )
+        EvaluationCost::from_visits(self.per_item_cost.steps_over(values.into_iter()) / VISIT)
     }
 
     /// Returns true when the condition holds.
@@ -143,14 +140,8 @@ impl Condition {
                 "a list is too long for the expression that is evaluated for each item".to_owned(),
             ));
         }
-        let mut context = Context::default();
-        for (index, value) in values.into_iter().enumerate() {
-            let value = cel::to_value(CelInput(value))
-                .map_err(|_| failed("a value cannot be represented in CEL".to_owned()))?;
-            context.add_variable_from_value(format!("{PREFIX}{index}"), value);
-        }
-        match stacker::maybe_grow(RED_ZONE, STACK, || self.program.execute(&context)) {
-            Ok(cel::Value::Bool(outcome)) => Ok(outcome),
+        match self.program.evaluate(&bind_values(values)) {
+            Ok(bounded_cel::Value::Bool(outcome)) => Ok(outcome),
             Ok(other) => Err(ConditionError::NotBoolean {
                 condition: self.source.clone(),
                 outcome: format!("{:?}", other.type_of()).to_lowercase(),
@@ -175,15 +166,14 @@ impl Condition {
         let mut first = None;
         for number in 0..count {
             let mut rest = number;
-            let mut context = Context::default();
-            for (index, values) in samples.iter().enumerate() {
-                let value = cel::to_value(CelInput(values.get(rest % values.len())?)).ok()?;
+            let values = samples.iter().map(|values| {
+                let value = &values[rest % values.len()];
                 rest /= values.len();
-                context.add_variable_from_value(format!("{PREFIX}{index}"), value);
-            }
-            let outcome = stacker::maybe_grow(RED_ZONE, STACK, || self.program.execute(&context));
+                value
+            });
+            let outcome = self.program.evaluate(&bind_values(values));
             let reason = match outcome {
-                Ok(cel::Value::Bool(_)) => return None,
+                Ok(bounded_cel::Value::Bool(_)) => return None,
                 Ok(other) => {
                     let outcome = format!("{:?}", other.type_of()).to_lowercase();
                     format!("its result is {outcome}, not true or false")
@@ -228,29 +218,21 @@ impl PartialEq for Condition {
     }
 }
 
-/// A JSON value whose integers become CEL's `int`. Otherwise `3` would be a `uint`, and `${n} + 1` would
-/// have no overload.
-struct CelInput<'v>(&'v Value);
-
-impl Serialize for CelInput<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Value::Number(number) => match number.as_i64() {
-                Some(integer) => serializer.serialize_i64(integer),
-                None => serializer.serialize_f64(number.as_f64().unwrap_or(f64::NAN)),
-            },
-            Value::Array(items) => serializer.collect_seq(items.iter().map(CelInput)),
-            Value::Object(members) => {
-                serializer.collect_map(members.iter().map(|(key, value)| (key, CelInput(value))))
-            }
-            scalar @ (Value::Null | Value::Bool(_) | Value::String(_)) => {
-                scalar.serialize(serializer)
-            }
-        }
+/// Binds the variables of the references to these values, in order.
+fn bind_values<'v>(values: impl IntoIterator<Item = &'v Value>) -> CelVariables<'v> {
+    // An integer that no `int` holds is a `double`.
+    let to_number = |number: &Number| match number.as_i64() {
+        Some(integer) => CelValue::from(integer),
+        None => CelValue::from(number.as_f64().unwrap_or(f64::NAN)),
+    };
+    let mut variables = CelVariables::new(FunctionSet::Standard);
+    for (index, value) in values.into_iter().enumerate() {
+        variables.set(format!("{PREFIX}{index}"), CelValue::from_json(value, to_number));
     }
+    variables
 }
 
-/// Replaces each `${path}` by a variable, and checks the limits of the text.
+/// Replaces each `${path}` by a variable.
 fn bind_references(source: &str) -> Result<(String, Vec<VariableReference>), String> {
     if source.trim().is_empty() {
         return Err("the condition is empty".to_owned());
@@ -266,123 +248,61 @@ fn bind_references(source: &str) -> Result<(String, Vec<VariableReference>), Str
     }
     let mut text = String::with_capacity(source.len());
     let mut references: Vec<VariableReference> = Vec::new();
-    let (mut depth, mut operators, mut quote) = (0_usize, 0_usize, None);
-    let mut rest = source.char_indices();
-    while let Some((at, c)) = rest.next() {
-        let after = &source[at..];
-        if let Some(open) = quote {
-            if after.starts_with("${") {
-                return Err(
-                    "a string must not contain a reference; write `${a} + ' text'`".to_owned()
-                );
-            }
-            if c == '\\' {
-                text.push(c);
-                text.extend(rest.next().map(|(_, c)| c));
-                continue;
-            }
-            if c == open {
-                quote = None;
-            }
-            text.push(c);
-            continue;
-        }
-        if let Some(inner) = after.strip_prefix("${") {
-            let end = inner.find('}').ok_or("`${` without `}`")?;
-            let reference = VariableReference::parse(&inner[..end])?;
+    let mut rest = source;
+    while !rest.is_empty() {
+        if let Some(inner) = rest.strip_prefix("${") {
+            let (path, after) = inner.split_once('}').ok_or("`${` without `}`")?;
+            let reference = VariableReference::parse(path)?;
             let index =
                 references.iter().position(|known| *known == reference).unwrap_or_else(|| {
                     references.push(reference);
                     references.len() - 1
                 });
             text.extend([PREFIX, &index.to_string()]);
-            while rest.clone().next().is_some_and(|(next, _)| next < at + 2 + end + 1) {
-                rest.next();
-            }
+            rest = after;
             continue;
         }
-        match c {
-            '\'' | '"' => {
-                if after.starts_with("'''") || after.starts_with("\"\"\"") {
+        let part = match Token::first(rest) {
+            (Token::String | Token::OpenString, string) => {
+                let quoted = string.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+                if quoted.starts_with("'''") || quoted.starts_with("\"\"\"") {
                     return Err("triple-quoted strings are not supported".to_owned());
                 }
-                quote = Some(c);
-            }
-            '(' | '[' | '{' => {
-                depth += 1;
-                operators += 1;
-                if depth > MAX_NESTING {
-                    return Err(format!("brackets are nested more than {MAX_NESTING} deep"));
+                if string.contains("${") {
+                    return Err(
+                        "a string must not contain a reference; write `${a} + ' text'`".to_owned()
+                    );
                 }
+                string
             }
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            '+' | '-' | '*' | '/' | '%' | '!' | '<' | '>' | '=' | '&' | '|' | '?' | '.' => {
-                operators += 1;
-            }
-            _ => {}
-        }
-        text.push(c);
-    }
-    // `==`, `&&` and the like count twice; that is within the bound's meaning.
-    if operators > 2 * MAX_OPERATORS {
-        return Err(format!(
-            "the condition has more than {MAX_OPERATORS} operators; set a variable in an earlier step, or split the condition"
-        ));
+            // References in a comment are references too.
+            (Token::Comment, _) => "//",
+            (_, part) => part,
+        };
+        text.push_str(part);
+        rest = &rest[part.len()..];
     }
     Ok((text, references))
 }
 
-/// The names that an expression uses but does not bind itself.
-#[derive(Default)]
-struct FreeNames {
-    bound: Vec<String>,
-    free: BTreeSet<String>,
-    repeated: PerItemCost,
-}
-
-impl FreeNames {
-    /// Visits an expression and its parts. `comprehensions` is the number of comprehensions around it. A
-    /// nested comprehension is rejected, because its cost is the product of the ranges.
-    fn visit(&mut self, expr: &IdedExpr, comprehensions: usize) -> Result<(), String> {
-        let all = |names: &mut Self, exprs: &[&IdedExpr]| {
-            exprs.iter().try_for_each(|expr| names.visit(expr, comprehensions))
-        };
-        match &expr.expr {
-            Expr::Unspecified | Expr::Literal(_) => Ok(()),
-            Expr::Ident(name) => {
-                if !self.bound.contains(name) {
-                    self.free.insert(name.clone());
-                }
-                Ok(())
-            }
-            Expr::Select(select) => all(self, &[&select.operand]),
-            Expr::List(list) => all(self, &list.elements.iter().collect::<Vec<_>>()),
-            Expr::Call(call) => {
-                all(self, &call.target.iter().map(|t| &**t).chain(&call.args).collect::<Vec<_>>())
-            }
-            Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
-                EntryExpr::MapEntry(entry) => all(self, &[&entry.key, &entry.value]),
-                EntryExpr::StructField(field) => all(self, &[&field.value]),
-            }),
-            Expr::Struct(_) => Err("a condition cannot create messages".to_owned()),
-            Expr::Comprehension(inner) => {
-                if comprehensions > 0 {
-                    return Err("`all`, `exists`, `map` and `filter` must not be nested".to_owned());
-                }
-                self.visit(&inner.iter_range, comprehensions + 1)?;
-                self.visit(&inner.accu_init, comprehensions + 1)?;
-                let before = self.bound.len();
-                self.bound.push(inner.iter_var.clone());
-                self.bound.push(inner.accu_var.clone());
-                self.bound.extend(inner.iter_var2.clone());
-                for part in [&inner.loop_cond, &inner.loop_step, &inner.result] {
-                    self.visit(part, comprehensions + 1)?;
-                    self.repeated.add(part);
-                }
-                self.bound.truncate(before);
-                Ok(())
-            }
+/// Checks that an expression uses only references and the variables of its own loops, and has no loop
+/// in a loop, whose cost is the product of the ranges.
+fn check_names(program: &CelProgram) -> Result<(), String> {
+    let mut unknown: Option<&str> = None;
+    program.walk(|part, scope| match &part.expr {
+        Expr::Ident(name) if !name.starts_with(PREFIX) && !scope.binds(name) => {
+            unknown = unknown.into_iter().chain([name.as_str()]).min();
+            Ok(())
         }
+        Expr::Struct(_) => Err("a condition cannot create messages"),
+        Expr::Comprehension(_) if scope.is_repeated() || scope.is_range() => {
+            Err("`all`, `exists`, `map` and `filter` must not be nested")
+        }
+        _ => Ok(()),
+    })?;
+    match unknown {
+        Some(name) => Err(format!("`{name}` is not a variable of CEL; write `${{{name}}}`")),
+        None => Ok(()),
     }
 }
 
@@ -443,6 +363,8 @@ mod tests {
         refused(&"(".repeat(500), "nested");
         refused(&vec!["true"; 3000].join(" && "), "bytes");
         refused(&vec!["1"; 100].join("+"), "operators");
+        refused(&format!("true // '\n || {}", "(".repeat(20)), "nested");
+        refused(&format!("r'\\' == '' || {}", "(".repeat(20)), "nested");
     }
 
     #[test]

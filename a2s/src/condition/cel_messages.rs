@@ -1,7 +1,7 @@
 //! CEL's complaints in plain words. Its own have the values in them, which may be secret, are of
 //! any length, and come in another order each time.
 
-use cel::ExecutionError as Complaint;
+use bounded_cel::{ExecutionError as Complaint, Value};
 
 /// Explains why an evaluation has no outcome. The text contains only the types of the values.
 pub(super) fn explain(complaint: &Complaint, source: &str) -> String {
@@ -69,7 +69,7 @@ pub(super) fn is_about_types(complaint: &Complaint) -> bool {
 }
 
 /// Returns the type of a value with its article.
-fn kind(value: &cel::Value) -> String {
+fn kind(value: &Value) -> String {
     let kind = format!("{:?}", value.type_of()).to_lowercase();
     let article = if kind.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
     if kind == "null" { kind } else { format!("{article} {kind}") }

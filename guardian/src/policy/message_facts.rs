@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use aos::message::{Agent, ContentPart, DataContent, MethodCall, Object, StepContext};
+use bounded_cel::{CelValue, CelVariables};
 use serde_json::Value;
 
-use super::expression::{CelExpression, CelValue, CelVariables};
+use super::expression::{CelExpression, FUNCTION_SET};
 use super::request_facts;
 
 /// The variables of `when`, in the order in which they are documented.
@@ -59,7 +60,7 @@ pub(super) struct RuleNames<'c> {
 
 impl<'c> MessageFacts<'c> {
     pub(super) fn new(call: &'c MethodCall) -> Self {
-        let (names, variables) = (RuleNames::from_call(call), CelVariables::default());
+        let (names, variables) = (RuleNames::from_call(call), CelVariables::new(FUNCTION_SET));
         Self { call, names, variables, are_inputs_clear: None }
     }
 

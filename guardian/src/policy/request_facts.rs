@@ -6,9 +6,7 @@
 use std::borrow::Cow;
 
 use aos::message::{Object, StepContext};
-use serde_json::Value;
-
-use super::expression::CelValue;
+use bounded_cel::CelValue;
 
 /// Returns the variable `request`. Its members are empty when the message has no prepared request.
 pub(super) fn request(context: Option<&StepContext>) -> CelValue<'_> {
@@ -45,7 +43,7 @@ fn body(given: Option<&Object>) -> CelValue<'_> {
     let absent = [
         ("text", CelValue::from("")),
         ("checksum", CelValue::from("")),
-        ("bytes", CelValue::from(Value::from(0))),
+        ("bytes", CelValue::from(0_i64)),
         ("truncated", CelValue::from(false)),
     ];
     let given = body.into_iter().flatten();
