@@ -1,7 +1,6 @@
 //! Failures of a database.
 
 use sqlx::migrate::MigrateError;
-use sqlx::postgres::PgDatabaseError;
 
 /// An error of a database. The engine's message is for the log, not for callers.
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +92,7 @@ pub fn is_unavailable(error: &sqlx::Error) -> bool {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,
         sqlx::Error::Database(error) => {
             let Some(code) = error.code() else { return false };
-            if error.try_downcast_ref::<PgDatabaseError>().is_some() {
+            if is_from_server(error.as_ref()) {
                 TRANSIENT_CLASSES.iter().any(|class| code.starts_with(class))
                     || TRANSIENT_STATES.contains(&&*code)
             } else {
@@ -103,4 +102,16 @@ pub fn is_unavailable(error: &sqlx::Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns true for an error that a server reports.
+#[cfg(feature = "postgres")]
+fn is_from_server(error: &(dyn sqlx::error::DatabaseError + 'static)) -> bool {
+    error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_some()
+}
+
+/// Returns false: this build has no errors of servers.
+#[cfg(not(feature = "postgres"))]
+fn is_from_server(_: &(dyn sqlx::error::DatabaseError + 'static)) -> bool {
+    false
 }

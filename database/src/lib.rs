@@ -6,12 +6,19 @@
 pub mod dialect;
 mod error;
 mod lock_file;
+#[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(not(feature = "postgres"))]
+mod postgres_left_out;
 mod query;
+pub mod server_types;
 mod sqlite;
 
 pub use error::{Error, ErrorKind, is_unavailable};
 pub use lock_file::{DatabaseLock, DatabaseLoss, open_private_file};
+#[cfg(feature = "postgres")]
 pub use postgres::PostgresServer;
+#[cfg(not(feature = "postgres"))]
+pub use postgres_left_out::PostgresServer;
 pub use query::{Column, FromRow, Pool, Query, Row, Transaction, Value};
 pub use sqlite::{lock_file, sqlite_options};

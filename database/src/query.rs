@@ -1,10 +1,10 @@
 //! Queries and transactions on a database of either engine.
 
-use sqlx::postgres::{PgConnection, PgPool, PgRow};
 use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
-use sqlx::{AssertSqlSafe, Decode, Encode, Postgres, Row as _, Sqlite, Type};
+use sqlx::{AssertSqlSafe, Decode, Encode, Row as _, Sqlite, Type};
 
 use crate::dialect::Engine;
+use crate::server_types::{PgConnection, PgPool, PgRow, Postgres};
 
 /// The connections to a database.
 #[derive(Debug, Clone)]
@@ -186,7 +186,7 @@ impl<'c> Query<'c> {
     pub fn bind_list<'t, T>(self, list: impl IntoIterator<Item = T>) -> Self
     where
         T: Into<serde_json::Value>,
-        Vec<T>: Encode<'t, Postgres> + Type<Postgres>,
+        Vec<T>: ListValue<'t>,
     {
         Self(match self.0 {
             // As one value, because the number of values in a statement is limited.
@@ -194,9 +194,12 @@ impl<'c> Query<'c> {
                 let list: serde_json::Value = list.into_iter().map(Into::into).collect();
                 BoundQuery::Sqlite(query.bind(list.to_string()), on)
             }
+            #[cfg(feature = "postgres")]
             BoundQuery::Postgres(query, on) => {
                 BoundQuery::Postgres(query.bind(Vec::from_iter(list)), on)
             }
+            #[cfg(not(feature = "postgres"))]
+            query @ BoundQuery::Postgres(..) => query,
         })
     }
 
@@ -272,6 +275,18 @@ impl<'t, T> Value<'t> for T where
 {
 }
 
+/// A list that can be bound to a query.
+#[cfg(feature = "postgres")]
+pub trait ListValue<'t>: Encode<'t, Postgres> + Type<Postgres> {}
+#[cfg(feature = "postgres")]
+impl<'t, T> ListValue<'t> for T where T: Encode<'t, Postgres> + Type<Postgres> {}
+
+/// A list that can be bound to a query.
+#[cfg(not(feature = "postgres"))]
+pub trait ListValue<'t> {}
+#[cfg(not(feature = "postgres"))]
+impl<T> ListValue<'_> for T {}
+
 /// A type of a column.
 pub trait Column:
     for<'r> Decode<'r, Sqlite> + Type<Sqlite> + for<'r> Decode<'r, Postgres> + Type<Postgres>
@@ -313,6 +328,7 @@ impl From<SqliteRow> for Row {
     }
 }
 
+#[cfg(feature = "postgres")]
 impl From<PgRow> for Row {
     fn from(row: PgRow) -> Self {
         Self::Postgres(row)

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use a2s::Secret;
+use database::server_types::PgPool;
 use database::{Pool, PostgresServer, is_unavailable, sqlite_options};
 use sqlx::ConnectOptions as _;
-use sqlx::postgres::PgPool;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::config::ExecutorDatabase;

@@ -14,10 +14,15 @@ mod alarm;
 mod context;
 mod export_queue;
 mod http_sink;
+#[cfg(feature = "ocsf")]
 mod ocsf;
 mod otlp;
 mod otlp_exporter;
 mod pre_run_decisions;
+#[cfg(feature = "ocsf")]
+mod security_events;
+#[cfg(not(feature = "ocsf"))]
+mod security_events_left_out;
 mod sinks;
 mod span;
 mod spans;

@@ -156,6 +156,13 @@ impl QueueState {
     }
 }
 
+/// Closes a queue, if there is one: delivers its items for at most `time`.
+pub(super) async fn close<T: ExportSink>(queue: Option<&ExportQueue<T>>, time: Duration) {
+    if let Some(queue) = queue {
+        queue.close(time).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use prometheus_client::registry::Registry;

@@ -5,11 +5,14 @@ use std::time::Duration;
 use a2s_api::{DecisionSource, EventKind, RunEvent};
 
 use super::alarm::{AlarmReceiver, alarm_of};
-use super::export_queue::{ExportQueue, ExportSink};
-use super::ocsf::{self, EventFile, EventReceiver, OcsfProduct};
+use super::export_queue::{ExportQueue, close};
 use super::otlp;
 use super::otlp_exporter::SpanReceiver;
 use super::pre_run_decisions::{DecisionSubject, StandaloneDecision};
+#[cfg(feature = "ocsf")]
+use super::security_events::SecurityEvents;
+#[cfg(not(feature = "ocsf"))]
+use super::security_events_left_out::SecurityEvents;
 use super::spans::{ExportedTrace, standalone_trace, trace_of};
 use crate::config::TelemetryConfig;
 use crate::error::Error;
@@ -19,10 +22,8 @@ use crate::metrics::Metrics;
 #[derive(Debug)]
 pub(crate) struct TelemetrySinks {
     spans: Option<ExportQueue<SpanReceiver>>,
-    file: Option<ExportQueue<EventFile>>,
-    endpoint: Option<ExportQueue<EventReceiver>>,
+    security_events: SecurityEvents,
     alarms: Option<ExportQueue<AlarmReceiver>>,
-    product: OcsfProduct,
 }
 
 impl TelemetrySinks {
@@ -31,26 +32,13 @@ impl TelemetrySinks {
     /// # Errors
     /// When one of them cannot be used.
     pub(crate) fn open(config: &TelemetryConfig, metrics: &Metrics) -> Result<Self, Error> {
-        let TelemetryConfig {
-            spans: export,
-            ocsf_file,
-            ocsf_endpoint,
-            alarm,
-            service,
-            propagate: _,
-        } = config;
+        let TelemetryConfig { spans: export, alarm, service, .. } = config;
         let spans = export.as_ref().map(|export| SpanReceiver::new(export, service)).transpose()?;
-        let file = ocsf_file.as_ref().map(EventFile::open_for_append).transpose()?;
-        let endpoint = ocsf_endpoint.as_ref().map(EventReceiver::new).transpose()?;
         let alarms = alarm.as_ref().map(AlarmReceiver::new).transpose()?;
         Ok(Self {
             alarms: alarms.map(|taker| ExportQueue::new(taker, metrics.alarm_counters())),
             spans: spans.map(|taker| ExportQueue::new(taker, metrics.span_counters())),
-            file: file
-                .map(|taker| ExportQueue::new(taker, metrics.security_event_counters("file"))),
-            endpoint: endpoint
-                .map(|taker| ExportQueue::new(taker, metrics.security_event_counters("http"))),
-            product: OcsfProduct { service: service.clone() },
+            security_events: SecurityEvents::open(config, metrics)?,
         })
     }
 
@@ -61,11 +49,7 @@ impl TelemetrySinks {
 
     /// Returns true when there is any sink for runs.
     pub(crate) fn has_sinks(&self) -> bool {
-        self.spans.is_some() || self.alarms.is_some() || self.exports_security_events()
-    }
-
-    fn exports_security_events(&self) -> bool {
-        self.file.is_some() || self.endpoint.is_some()
+        self.spans.is_some() || self.alarms.is_some() || self.security_events.is_configured()
     }
 
     /// Reports a run that is over or waits for a person. Data that was reported when it waited before is
@@ -80,9 +64,7 @@ impl TelemetrySinks {
         if let Some(alarms) = &self.alarms {
             alarms.enqueue(alarm_of(events).into_iter().collect());
         }
-        if self.exports_security_events() {
-            self.enqueue_events(&ocsf::events_of_run(events, &self.product));
-        }
+        self.security_events.export_run(events);
     }
 
     /// Reports a decision without a run. Never waits.
@@ -97,34 +79,15 @@ impl TelemetrySinks {
             let trace = Some(standalone_trace(decision)).filter(ExportedTrace::is_sampled);
             trace.into_iter().for_each(|trace| spans.enqueue(otlp::ready_spans(trace)));
         }
-        if self.exports_security_events() {
-            self.enqueue_events(&ocsf::standalone_events(decision, &self.product));
-        }
-    }
-
-    fn enqueue_events(&self, events: &[ocsf::OcsfEvent]) {
-        let lines: Vec<_> = events.iter().filter_map(ocsf::line).collect();
-        if let Some(file) = &self.file {
-            file.enqueue(lines.clone());
-        }
-        if let Some(endpoint) = &self.endpoint {
-            endpoint.enqueue(lines);
-        }
+        self.security_events.export_decision(decision);
     }
 
     /// Delivers the waiting items for at most `time`, and accepts no further items.
     pub(crate) async fn close(&self, time: Duration) {
         tokio::join!(
             close(self.spans.as_ref(), time),
-            close(self.file.as_ref(), time),
-            close(self.endpoint.as_ref(), time),
+            self.security_events.close(time),
             close(self.alarms.as_ref(), time),
         );
-    }
-}
-
-async fn close<T: ExportSink>(queue: Option<&ExportQueue<T>>, time: Duration) {
-    if let Some(queue) = queue {
-        queue.close(time).await;
     }
 }

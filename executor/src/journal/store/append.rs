@@ -1,11 +1,13 @@
 //! Writes of events and exchanges, of many runs together. Each engine has a statement of its own for that.
 
+#[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
 
 use a2s_api::{RunEvent, RunStatus};
 use database::Transaction;
-use sqlx::{Connection as _, PgPool, SqliteConnection};
+use database::server_types::PgPool;
+use sqlx::{Connection as _, SqliteConnection};
 use uuid::Uuid;
 
 use super::batch_writer::TaskOutcome;
@@ -39,7 +41,10 @@ impl WriterTarget<'_> {
     ) -> Result<Option<Vec<TaskOutcome>>, sqlx::Error> {
         match self {
             Self::Sqlite(connection) => sqlite::commit_items(connection, crowd).await.map(Some),
+            #[cfg(feature = "postgres")]
             Self::Postgres(pool) => postgres::insert_together(*pool, crowd).await,
+            #[cfg(not(feature = "postgres"))]
+            Self::Postgres(_) => Ok(None),
         }
     }
 }
@@ -55,7 +60,10 @@ pub(super) async fn write_items(
     }
     let outcomes = match transaction {
         Transaction::Sqlite(connection) => sqlite::insert(connection, crowd).await?,
+        #[cfg(feature = "postgres")]
         Transaction::Postgres(connection) => postgres::insert(connection, crowd).await?,
+        #[cfg(not(feature = "postgres"))]
+        Transaction::Postgres(_) => return Err(sqlx::Error::PoolClosed),
     };
     for (item, outcome) in crowd.iter().zip(&outcomes) {
         if let (JournalItem::Event { event, besides, .. }, TaskOutcome::Done) = (item, outcome) {

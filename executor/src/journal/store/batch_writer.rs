@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use database::server_types::PgPool;
 use jiff::Timestamp;
-use sqlx::PgPool;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 

@@ -3,6 +3,7 @@
 
 use database::dialect::Engine;
 use database::{Pool, Transaction};
+#[cfg(feature = "postgres")]
 use sqlx::postgres::{PgListener, PgPool};
 use uuid::Uuid;
 
@@ -27,7 +28,12 @@ pub(crate) enum Notification {
 }
 
 /// A listener for notifications.
+#[cfg(feature = "postgres")]
 pub(crate) struct NotificationListener(PgListener);
+
+/// A listener for notifications, which a build without PostgreSQL does not have.
+#[cfg(not(feature = "postgres"))]
+pub(crate) enum NotificationListener {}
 
 impl RunStore {
     /// Listens to the other executors. Returns `None` when there can be no other executors.
@@ -35,13 +41,15 @@ impl RunStore {
     /// # Errors
     /// Fails when the database does not respond.
     pub(crate) async fn listen(&self) -> Result<Option<NotificationListener>, Error> {
-        let StoreBackend::Sql { reads: Pool::Postgres(pool), .. } = &self.backend else {
-            return Ok(None);
-        };
-        connect(pool).await.map(Some).map_err(to_store_error(super::WHAT))
+        #[cfg(feature = "postgres")]
+        if let StoreBackend::Sql { reads: Pool::Postgres(pool), .. } = &self.backend {
+            return connect(pool).await.map(Some).map_err(to_store_error(super::WHAT));
+        }
+        Ok(None)
     }
 }
 
+#[cfg(feature = "postgres")]
 async fn connect(pool: &PgPool) -> Result<NotificationListener, sqlx::Error> {
     let mut listener = PgListener::connect_with(pool).await?;
     listener.listen(CHANNEL).await?;
@@ -54,6 +62,9 @@ impl NotificationListener {
     /// # Errors
     /// When it cannot be opened now.
     pub(crate) async fn next_notification(&mut self) -> Result<Notification, Error> {
+        #[cfg(not(feature = "postgres"))]
+        match *self {}
+        #[cfg(feature = "postgres")]
         loop {
             let Some(notification) =
                 self.0.try_recv().await.map_err(to_store_error(super::WHAT))?

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use database::server_types::PgConnection;
 use database::{DatabaseLoss, Pool, PostgresServer, lock_file, sqlite_options};
 use futures::future::BoxFuture;
 use sqlx::migrate::Migrator;
 use sqlx::pool::PoolConnectionMetadata;
 use sqlx::sqlite::{SqliteConnection, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
+use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::SqlStore;
 use crate::store::{Error, ErrorKind};
