@@ -9,6 +9,7 @@ mod auth;
 mod changes;
 mod decision;
 mod description;
+mod event_summary;
 mod graph;
 mod host;
 mod index;
@@ -47,6 +48,7 @@ pub use decision::{
     ApprovalSubject, DecisionRecord, DecisionSource, GuardianChange, GuardianPhase,
 };
 pub use description::{add_error_responses, flatten_unions, has_status, operations_mut};
+pub use event_summary::{EventSummary, RequestChange, RunChange, SentRequest, StepChange};
 pub use graph::{
     BrokenDependent, CapabilityGraph, ChangedDependency, CompatibleIo, GraphEdge, GraphNode,
     SharedService, YankImpact,

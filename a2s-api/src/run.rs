@@ -683,38 +683,6 @@ pub enum EventKind {
     },
 }
 
-impl EventKind {
-    /// Returns the path of the step that the event is about; `None` for the run as a whole.
-    #[must_use]
-    pub fn step(&self) -> Option<&str> {
-        match self {
-            Self::StepResolved { step, .. }
-            | Self::StepStarted { step, .. }
-            | Self::BranchTaken { step, .. }
-            | Self::ItemsTaken { step, .. }
-            | Self::Decided { step, .. }
-            | Self::Throttled { step, .. }
-            | Self::TokenRequested { step, .. }
-            | Self::SessionOpened { step, .. }
-            | Self::Requesting { step, .. }
-            | Self::Sending { step, .. }
-            | Self::Received { step, .. }
-            | Self::Warned { step, .. }
-            | Self::Retrying { step, .. }
-            | Self::StepFinished { step, .. }
-            | Self::StepSkipped { step, .. }
-            | Self::StepFailed { step, .. }
-            | Self::ErrorHandled { step, .. }
-            | Self::ApprovalRequested { step, .. } => Some(step),
-            Self::RunStarted(_)
-            | Self::RunQueued {}
-            | Self::RunResumed {}
-            | Self::RunWaiting { .. }
-            | Self::RunFinished { .. } => None,
-        }
-    }
-}
-
 /// The purpose of an additional request that a step needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use a2s::{Digest, InputField, to_single_line};
-use a2s_api::{EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run, RunEvent, RunStatus};
+use a2s_api::{
+    EventKind, EventSummary, ExecutionRequest, PlanRequest, PlanResponse, RequestChange, Run,
+    RunEvent, RunStatus, StepChange,
+};
 use rmcp::model::{
     CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult, JsonObject,
     ProgressNotificationParam, ProgressToken,
@@ -370,22 +373,39 @@ impl ProgressReporter {
 }
 
 fn progress_text(event: &EventKind) -> Option<String> {
-    Some(match event {
-        EventKind::StepStarted { step, kind, .. } if kind == "task" => format!("{step}: started"),
-        EventKind::Decided { step, decision, .. } if decision.decision != "allow" => {
-            format!("{step}: the guardian decided {}: {}", decision.decision, decision.message)
+    let (step, text) = match event.summary() {
+        EventSummary::Run(_) => return None,
+        EventSummary::Step(step, change) => (step, step_progress(change)?),
+        EventSummary::Request(step, RequestChange::Throttled { host, .. }) => {
+            (step, format!("waits for {host}"))
         }
-        EventKind::Throttled { step, host, .. } => format!("{step}: waits for {host}"),
-        EventKind::Retrying { step, reason, .. } => format!("{step}: tries again: {reason}"),
-        EventKind::StepFinished { step, .. } => format!("{step}: finished"),
-        EventKind::ApprovalRequested { step, about, id, .. } => {
-            let about = about.describe();
-            format!("{step}: waits for approval{about}: a2s guardian approve {id}")
+        EventSummary::Request(step, RequestChange::Retrying { reason, .. }) => {
+            (step, format!("tries again: {reason}"))
         }
-        EventKind::StepSkipped { step, .. } => format!("{step}: skipped"),
-        EventKind::StepFailed { step, error, .. } => format!("{step}: failed: {}", error.message),
-        EventKind::ItemsTaken { step, items } => format!("{step}: {items} items"),
-        _ => return None,
+        EventSummary::Request(..) => return None,
+    };
+    Some(format!("{step}: {text}"))
+}
+
+fn step_progress(change: StepChange<'_>) -> Option<String> {
+    Some(match change {
+        StepChange::Started { kind: "task", .. } => "started".to_owned(),
+        StepChange::Decided { decision, .. } if decision.decision != "allow" => {
+            format!("the guardian decided {}: {}", decision.decision, decision.message)
+        }
+        StepChange::ApprovalRequested { about, id, .. } => {
+            format!("waits for approval{}: a2s guardian approve {id}", about.describe())
+        }
+        StepChange::ItemsTaken(items) => format!("{items} items"),
+        StepChange::Finished { .. } => "finished".to_owned(),
+        StepChange::Skipped(_) => "skipped".to_owned(),
+        StepChange::Failed { error, .. } => format!("failed: {}", error.message),
+        StepChange::Started { .. }
+        | StepChange::Decided { .. }
+        | StepChange::BranchTaken(_)
+        | StepChange::Warned(_)
+        | StepChange::Resolved(_)
+        | StepChange::ErrorHandled(_) => return None,
     })
 }
 

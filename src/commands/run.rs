@@ -27,7 +27,9 @@ use crate::output::CommandOutput;
 pub(crate) use plan::print_plan;
 pub(super) use tree::RunTree;
 use view::EventPrinter;
-pub(crate) use view::{approve_command, format_value, print_result};
+pub(crate) use view::{
+    approve_command, decision_style, format_value, print_result, retry_text, warning_text,
+};
 
 /// The pause between two checks of a run that waits for an approval.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);

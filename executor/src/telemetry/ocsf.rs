@@ -14,7 +14,10 @@ mod event;
 mod event_builder;
 mod sink;
 
-use a2s_api::{DecisionRecord, EventKind, RunError, RunStarted, StepResolution};
+use a2s_api::{
+    DecisionRecord, EventKind, EventSummary, RequestChange, RunChange, RunError, RunEvent,
+    RunStarted, SentRequest, StepChange, StepResolution,
+};
 use jiff::Timestamp;
 use url::Url;
 use uuid::Uuid;
@@ -49,12 +52,12 @@ pub(crate) fn line(event: &OcsfEvent) -> Option<JsonLine> {
 
 /// The events to report for a run that is over or waits: everything since it last waited. Empty when the
 /// first event is missing.
-pub(crate) fn events_of_run(events: &[a2s_api::RunEvent], product: &OcsfProduct) -> Vec<OcsfEvent> {
+pub(crate) fn events_of_run(events: &[RunEvent], product: &OcsfProduct) -> Vec<OcsfEvent> {
     let Some(first) = events.first() else { return Vec::new() };
     let EventKind::RunStarted(started) = &first.kind else { return Vec::new() };
     let RunStarted { principal, capability, session, trace, .. } = &**started;
     let before = events.split_last().map_or(events, |(_, before)| before);
-    let is_rest = |event: &&a2s_api::RunEvent| matches!(event.kind, EventKind::RunWaiting { .. });
+    let is_rest = |event: &&RunEvent| matches!(event.kind, EventKind::RunWaiting { .. });
     let mut folding = EventCollector {
         builder: EventBuilder {
             principal: principal.as_ref(),
@@ -147,115 +150,108 @@ struct ToolStep<'e> {
     has_ended: bool,
 }
 
-/// A request.
-#[derive(Clone, Copy)]
-struct SentRequest<'e> {
-    attempt: u32,
-    method: &'e str,
-    url: &'e str,
-    upstream: Option<&'e str>,
-    digest: &'e a2s::Digest,
+impl<'e> ToolStep<'e> {
+    fn begin(kind: &str, at: Timestamp) -> Self {
+        Self {
+            began: at,
+            is_tool: kind == "task",
+            execution_id: None,
+            decisions: Vec::new(),
+            sent: None,
+            status: None,
+            has_ended: false,
+        }
+    }
+
+    fn apply_request_change(&mut self, change: RequestChange<'e>) {
+        match change {
+            RequestChange::Sending(request) => {
+                self.execution_id = Some(request.execution_id);
+                self.sent = Some(request);
+                self.status = None;
+            }
+            RequestChange::Received { status, .. } => self.status = Some(status),
+            RequestChange::Throttled { .. }
+            | RequestChange::Requesting { .. }
+            | RequestChange::TokenRequested { .. }
+            | RequestChange::SessionOpened { .. }
+            | RequestChange::Retrying { .. } => {}
+        }
+    }
 }
 
 impl<'e> EventCollector<'e> {
-    fn apply(&mut self, event: &'e a2s_api::RunEvent) {
-        match &event.kind {
-            EventKind::StepStarted { step, kind, capability } if !self.steps.contains(step) => {
-                let tool = ToolStep {
-                    began: event.at,
-                    is_tool: kind == "task",
-                    execution_id: None,
-                    decisions: Vec::new(),
-                    sent: None,
-                    status: None,
-                    has_ended: false,
-                };
-                self.steps.begin(step, capability.as_ref(), tool);
+    fn apply(&mut self, event: &'e RunEvent) {
+        match event.kind.summary() {
+            EventSummary::Run(RunChange::Finished { .. }) => self.end_unfinished(event),
+            EventSummary::Run(
+                RunChange::Started(_)
+                | RunChange::Queued
+                | RunChange::Resumed
+                | RunChange::Waiting(_),
+            ) => {}
+            EventSummary::Step(step, change) => self.apply_step_change(step, change, event),
+            EventSummary::Request(step, change) => {
+                if let Some(tool) = self.steps.get_mut(step) {
+                    tool.apply_request_change(change);
+                }
             }
-            EventKind::ItemsTaken { step, .. } => {
+        }
+    }
+
+    fn apply_step_change(&mut self, step: &'e str, change: StepChange<'e>, event: &'e RunEvent) {
+        match change {
+            StepChange::Started { kind, capability } => {
+                if !self.steps.contains(step) {
+                    self.steps.begin(step, capability, ToolStep::begin(kind, event.at));
+                }
+            }
+            StepChange::ItemsTaken(_) => {
                 if let Some(tool) = self.steps.get_mut(step) {
                     // Its iterations are.
                     tool.is_tool = false;
                 }
             }
-            EventKind::Decided { step, execution_id, decision } => {
+            StepChange::Decided { execution_id, decision } => {
                 if let Some(tool) = self.steps.get_mut(step) {
-                    tool.execution_id = Some(*execution_id);
+                    tool.execution_id = Some(execution_id);
                     tool.decisions.push(decision);
                 }
                 if self.reported_until < event.seq {
-                    let about = self.event_subject(step, event.at, Some(*execution_id));
+                    let about = self.event_subject(step, event.at, Some(execution_id));
                     let moment = self.event_time(event);
                     let method = method_in_run(decision.phase);
                     let finding = self.builder.finding(&moment, &about, decision, method);
                     self.events.extend(finding);
                 }
             }
-            EventKind::Sending {
-                step,
-                execution_id,
-                attempt,
-                method,
-                url,
-                upstream,
-                request_digest,
-                ..
-            } => {
-                if let Some(tool) = self.steps.get_mut(step) {
-                    tool.execution_id = Some(*execution_id);
-                    tool.sent = Some(SentRequest {
-                        attempt: *attempt,
-                        method,
-                        url,
-                        upstream: upstream.as_deref(),
-                        digest: request_digest,
-                    });
-                    tool.status = None;
-                }
-            }
-            EventKind::Received { step, status, .. } => {
-                if let Some(tool) = self.steps.get_mut(step) {
-                    tool.status = Some(*status);
-                }
-            }
-            EventKind::StepFinished { step, .. } => {
-                self.end(step, event, OcsfStatus::Success, None)
-            }
-            EventKind::StepFailed { step, error, .. } => {
+            StepChange::Finished { .. } => self.end(step, event, OcsfStatus::Success, None),
+            StepChange::Failed { error, .. } => {
                 self.end(step, event, OcsfStatus::Failure, Some(error));
             }
-            EventKind::StepResolved { step, decision, .. } => match decision {
-                StepResolution::Repeat => {}
-                StepResolution::Skip => self.end(step, event, OcsfStatus::Other("Skipped"), None),
-                StepResolution::Set => {
-                    self.end(step, event, OcsfStatus::Other("Set by a person"), None)
-                }
-            },
-            EventKind::RunFinished { .. } => {
-                // Something may have been sent, or denied, all the same.
-                let has_begun =
-                    |tool: &ToolStep<'_>| !tool.decisions.is_empty() || tool.sent.is_some();
-                let left = self.steps.iter().filter(|(_, tool)| !tool.has_ended && has_begun(tool));
-                let left: Vec<_> = left.map(|(path, _)| path).collect();
-                for step in left {
-                    self.end(step, event, OcsfStatus::Other("Stopped"), None);
-                }
+            StepChange::Resolved(StepResolution::Skip) => {
+                self.end(step, event, OcsfStatus::Other("Skipped"), None);
             }
-            EventKind::RunStarted(_)
-            | EventKind::RunQueued {}
-            | EventKind::RunResumed {}
-            | EventKind::StepStarted { .. }
-            | EventKind::BranchTaken { .. }
-            | EventKind::Throttled { .. }
-            | EventKind::Requesting { .. }
-            | EventKind::TokenRequested { .. }
-            | EventKind::SessionOpened { .. }
-            | EventKind::Warned { .. }
-            | EventKind::Retrying { .. }
-            | EventKind::StepSkipped { .. }
-            | EventKind::ErrorHandled { .. }
-            | EventKind::ApprovalRequested { .. }
-            | EventKind::RunWaiting { .. } => {}
+            StepChange::Resolved(StepResolution::Set) => {
+                self.end(step, event, OcsfStatus::Other("Set by a person"), None);
+            }
+            StepChange::Resolved(StepResolution::Repeat)
+            | StepChange::BranchTaken(_)
+            | StepChange::ApprovalRequested { .. }
+            | StepChange::Warned(_)
+            | StepChange::Skipped(_)
+            | StepChange::ErrorHandled(_) => {}
+        }
+    }
+
+    /// Ends the steps that will never report an end: something may have been sent, or denied, all the
+    /// same.
+    fn end_unfinished(&mut self, event: &'e RunEvent) {
+        let has_begun = |tool: &ToolStep<'_>| !tool.decisions.is_empty() || tool.sent.is_some();
+        let left = self.steps.iter().filter(|(_, tool)| !tool.has_ended && has_begun(tool));
+        let left: Vec<_> = left.map(|(path, _)| path).collect();
+        for step in left {
+            self.end(step, event, OcsfStatus::Other("Stopped"), None);
         }
     }
 
@@ -263,7 +259,7 @@ impl<'e> EventCollector<'e> {
     fn end(
         &mut self,
         step: &'e str,
-        event: &'e a2s_api::RunEvent,
+        event: &'e RunEvent,
         status: OcsfStatus,
         error: Option<&'e RunError>,
     ) {
@@ -312,7 +308,7 @@ impl<'e> EventCollector<'e> {
         self.events.push(OcsfEvent::activity(kind, activity, body));
     }
 
-    fn event_time(&self, event: &a2s_api::RunEvent) -> EventTime {
+    fn event_time(&self, event: &RunEvent) -> EventTime {
         let uid = self.builder.stable_uid(&format!("event {}", event.seq));
         EventTime { at: event.at, seq: Some(event.seq), uid }
     }

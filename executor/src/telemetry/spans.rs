@@ -23,8 +23,9 @@ mod standalone_span;
 
 use a2s::StepKind;
 use a2s_api::{
-    CapabilityRef, DecisionRecord, DecisionSource, ErrorHandlerKind, EventKind, GuardianInfo,
-    GuardianPhase, RequestPurpose, RunError, RunEvent, RunStarted, StepResolution,
+    CapabilityRef, DecisionRecord, DecisionSource, ErrorHandlerKind, EventKind, EventSummary,
+    GuardianInfo, GuardianPhase, RequestChange, RequestPurpose, RunChange, RunError, RunEvent,
+    RunStarted, SentRequest, StepChange, StepResolution, StepWarning,
 };
 use jiff::Timestamp;
 
@@ -132,186 +133,28 @@ struct OpenStep {
 
 impl<'e> TraceBuilder<'e> {
     fn apply(&mut self, event: &'e RunEvent) {
-        let at = event.at;
-        match &event.kind {
-            EventKind::RunStarted(_) => {}
-            EventKind::RunQueued {} => self.spans[0].add_event(at, "a2s.queued", vec![]),
-            EventKind::RunResumed {} => {
+        match event.kind.summary() {
+            EventSummary::Run(change) => self.apply_run_change(change, event.at),
+            EventSummary::Step(step, change) => self.apply_step_change(step, change, event.at),
+            EventSummary::Request(step, change) => {
+                self.apply_request_change(step, change, event.at);
+            }
+        }
+    }
+
+    fn apply_run_change(&mut self, change: RunChange<'e>, at: Timestamp) {
+        match change {
+            RunChange::Started(_) => {}
+            RunChange::Queued => self.spans[0].add_event(at, "a2s.queued", vec![]),
+            RunChange::Resumed => {
                 let open: Vec<_> = self.steps.iter().filter_map(|(_, step)| step.attempt).collect();
                 open.into_iter().for_each(|attempt| self.end_attempt(attempt, at, "interrupted"));
                 self.spans[0].add_event(at, "a2s.resumed", vec![]);
             }
-            EventKind::StepStarted { step, kind, capability } => {
-                self.begin(step, kind, capability.as_ref(), at);
-            }
-            EventKind::ItemsTaken { step, items } => {
-                let Some(open) = self.steps.get(step) else { return };
-                let span = &mut self.spans[open.span];
-                // It calls no tool itself; its iterations do.
-                "a2s.for_each".clone_into(&mut span.name);
-                span.attributes.retain(|(name, _)| !name.starts_with("gen_ai."));
-                span.set_attribute("a2s.items", number(*items));
-            }
-            EventKind::BranchTaken { step, value } => {
-                self.span(step).add_event(
-                    at,
-                    "a2s.branch",
-                    vec![("a2s.value", AttributeValue::Truth(*value))],
-                );
-            }
-            EventKind::Decided { step, execution_id, decision } => {
-                let attributes = decision_attributes(decision);
-                let (span, id) = match decision.phase {
-                    GuardianPhase::Result | GuardianPhase::McpInbound => {
-                        (self.result(step, at), "acs.request_id_ref")
-                    }
-                    GuardianPhase::Request
-                    | GuardianPhase::McpOutbound
-                    | GuardianPhase::Trigger
-                    | GuardianPhase::Memory => (self.span(step), "gen_ai.tool.call.id"),
-                };
-                span.set_attribute(id, text(execution_id));
-                span.add_event(at, "acs.decision", attributes);
-            }
-            EventKind::Throttled { step, host, reason, wait_ms } => {
-                let mut attributes =
-                    vec![("server.address", text(host)), ("a2s.reason", text(reason.as_str()))];
-                attributes.extend(wait_ms.map(|time| ("a2s.wait_ms", number(time))));
-                self.span(step).add_event(at, "a2s.throttled", attributes);
-            }
-            EventKind::Requesting { step, purpose, method, url, .. } => {
-                let host = url::Url::parse(url).ok();
-                let host = host.as_ref().and_then(|url| url.host_str()).unwrap_or_default();
-                let purpose = match purpose {
-                    RequestPurpose::Token => "token",
-                    RequestPurpose::Session => "session",
-                };
-                let attributes = vec![
-                    ("server.address", text(host)),
-                    ("http.request.method", text(method)),
-                    ("a2s.purpose", text(purpose)),
-                ];
-                self.span(step).add_event(at, "a2s.requesting", attributes);
-            }
-            EventKind::TokenRequested {
-                step, host, scheme, renewed, duration_ms, failure, ..
-            } => {
-                let mut attributes = vec![
-                    ("server.address", text(host)),
-                    ("a2s.scheme", text(scheme)),
-                    ("a2s.renewed", AttributeValue::Truth(*renewed)),
-                    ("a2s.duration_ms", number(*duration_ms)),
-                ];
-                let failure = failure.as_ref();
-                attributes.extend(failure.map(|failure| ("error.type", text(&failure.code))));
-                self.span(step).add_event(at, "a2s.token", attributes);
-            }
-            EventKind::SessionOpened { step, host, revision, duration_ms, failure, .. } => {
-                let mut attributes =
-                    vec![("server.address", text(host)), ("a2s.duration_ms", number(*duration_ms))];
-                let revision = revision.as_ref();
-                attributes
-                    .extend(revision.map(|revision| ("mcp.protocol.version", text(revision))));
-                let failure = failure.as_ref();
-                attributes.extend(failure.map(|failure| ("error.type", text(&failure.code))));
-                self.span(step).add_event(at, "a2s.session", attributes);
-            }
-            EventKind::Sending {
-                step,
-                attempt,
-                method,
-                url,
-                upstream,
-                request_digest,
-                redirect,
-                ..
-            } => {
-                let next = self.spans.len();
-                let Some(open) = self.steps.get_mut(step) else { return };
-                // Attempt numbers continue after a restart: one number is one request.
-                if (*attempt, redirect.unwrap_or(0)) <= open.sent {
-                    return;
-                }
-                (open.sent, open.attempt) = ((*attempt, redirect.unwrap_or(0)), Some(next));
-                let parent = Some(self.spans[open.span].id);
-                let id = match redirect {
-                    None => self.context.attempt(step, *attempt),
-                    Some(hop) => self.context.redirect(step, *attempt, *hop),
-                };
-                let mut span = Span::new(id, parent, method, at);
-                if let Some(hop) = redirect {
-                    span.set_attribute("a2s.redirect", number(*hop));
-                }
-                span.set_request(*attempt, method, url, upstream.as_deref());
-                span.set_attribute("a2s.request_digest", text(request_digest));
-                self.spans.push(span);
-            }
-            EventKind::Received { step, status, bytes, .. } => {
-                let Some(open) = self.steps.get_mut(step) else { return };
-                open.answered = Some(at);
-                let Some(attempt) = open.attempt.take() else { return };
-                let span = &mut self.spans[attempt];
-                span.set_attribute("http.response.status_code", number(*status));
-                span.set_attribute("http.response.body.size", number(*bytes));
-                // Of a client's span (HTTP semantic conventions, status).
-                if *status >= 400 {
-                    span.set_error(status.to_string());
-                }
-                span.finish(at);
-            }
-            EventKind::Warned { step, warning } => {
-                let attributes = vec![("a2s.code", text(&warning.code))];
-                self.span(step).add_event(at, "a2s.warning", attributes);
-            }
-            EventKind::Retrying { step, attempt, pause_ms, .. } => {
-                self.end_unanswered(step, at, "_OTHER");
-                let attributes =
-                    vec![("a2s.attempt", number(*attempt)), ("a2s.pause_ms", number(*pause_ms))];
-                self.span(step).add_event(at, "a2s.retry", attributes);
-            }
-            EventKind::StepFinished { step, duration_ms, .. } => {
-                self.end(step, at, None, Some(*duration_ms));
-            }
-            EventKind::StepFailed { step, error, duration_ms } => {
-                self.end(step, at, Some(error), Some(*duration_ms));
-            }
-            EventKind::StepSkipped { step, .. } => {
-                let attributes = vec![("a2s.step", text(step))];
-                self.span(step).add_event(at, "a2s.skipped", attributes);
-            }
-            EventKind::StepResolved { step, decision, .. } => {
-                let (decision, ends) = match decision {
-                    StepResolution::Repeat => ("repeat", false),
-                    StepResolution::Skip => ("skip", true),
-                    StepResolution::Set => ("set", true),
-                };
-                self.end_unanswered(step, at, "interrupted");
-                self.span(step).add_event(
-                    at,
-                    "a2s.resolved",
-                    vec![("a2s.decision", text(decision))],
-                );
-                if ends {
-                    self.end(step, at, None, None);
-                }
-            }
-            EventKind::ErrorHandled { step, handler: by } => {
-                let by = match by {
-                    ErrorHandlerKind::Continue => "continue",
-                    ErrorHandlerKind::Catch => "catch",
-                };
-                if let Some(open) = self.steps.get(step) {
-                    self.spans[open.span].set_attribute("a2s.handled", text(by));
-                }
-            }
-            EventKind::ApprovalRequested { step, guardian, id, .. } => {
-                let attributes = vec![("a2s.guardian", text(guardian)), ("a2s.approval", text(id))];
-                self.span(step).add_event(at, "a2s.approval_requested", attributes);
-            }
-            EventKind::RunWaiting { error } => {
+            RunChange::Waiting(error) => {
                 self.spans[0].add_event(at, "a2s.waiting", vec![("error.type", text(&error.code))]);
             }
-            EventKind::RunFinished { status, error, .. } => {
+            RunChange::Finished { status, error } => {
                 let (root, steps) = (&mut self.spans[0], self.steps.len());
                 root.set_attribute("a2s.run.status", text(status.as_str()));
                 let outcome = if error.is_some() { "error" } else { "completed" };
@@ -323,6 +166,175 @@ impl<'e> TraceBuilder<'e> {
                 // Spans that are still open will never report an end.
                 self.spans.iter_mut().for_each(|span| span.finish(at));
             }
+        }
+    }
+
+    fn apply_step_change(&mut self, step: &'e str, change: StepChange<'e>, at: Timestamp) {
+        match change {
+            StepChange::Started { kind, capability } => self.begin(step, kind, capability, at),
+            StepChange::ItemsTaken(items) => {
+                let Some(open) = self.steps.get(step) else { return };
+                let span = &mut self.spans[open.span];
+                // It calls no tool itself; its iterations do.
+                "a2s.for_each".clone_into(&mut span.name);
+                span.attributes.retain(|(name, _)| !name.starts_with("gen_ai."));
+                span.set_attribute("a2s.items", number(items));
+            }
+            StepChange::BranchTaken(value) => {
+                let attributes = vec![("a2s.value", AttributeValue::Truth(value))];
+                self.span(step).add_event(at, "a2s.branch", attributes);
+            }
+            StepChange::Decided { execution_id, decision } => {
+                let (span, id) = match decision.phase {
+                    GuardianPhase::Result | GuardianPhase::McpInbound => {
+                        (self.result(step, at), "acs.request_id_ref")
+                    }
+                    GuardianPhase::Request
+                    | GuardianPhase::McpOutbound
+                    | GuardianPhase::Trigger
+                    | GuardianPhase::Memory => (self.span(step), "gen_ai.tool.call.id"),
+                };
+                span.set_attribute(id, text(&execution_id));
+                span.add_event(at, "acs.decision", decision_attributes(decision));
+            }
+            StepChange::ApprovalRequested { guardian, id, .. } => {
+                let attributes = vec![("a2s.guardian", text(guardian)), ("a2s.approval", text(id))];
+                self.span(step).add_event(at, "a2s.approval_requested", attributes);
+            }
+            StepChange::Warned(warning) => {
+                let attributes = vec![("a2s.code", text(&warning.code))];
+                self.span(step).add_event(at, "a2s.warning", attributes);
+            }
+            StepChange::Finished { duration_ms, .. } => {
+                self.end(step, at, None, Some(duration_ms));
+            }
+            StepChange::Failed { error, duration_ms } => {
+                self.end(step, at, Some(error), Some(duration_ms));
+            }
+            StepChange::Skipped(_) => {
+                let attributes = vec![("a2s.step", text(step))];
+                self.span(step).add_event(at, "a2s.skipped", attributes);
+            }
+            StepChange::Resolved(resolution) => self.resolve(step, resolution, at),
+            StepChange::ErrorHandled(handler) => {
+                let handler = match handler {
+                    ErrorHandlerKind::Continue => "continue",
+                    ErrorHandlerKind::Catch => "catch",
+                };
+                if let Some(open) = self.steps.get(step) {
+                    self.spans[open.span].set_attribute("a2s.handled", text(handler));
+                }
+            }
+        }
+    }
+
+    fn apply_request_change(&mut self, step: &'e str, change: RequestChange<'e>, at: Timestamp) {
+        let failed = |failure: Option<&StepWarning>| {
+            failure.map(|failure| ("error.type", text(&failure.code)))
+        };
+        let (name, attributes) = match change {
+            RequestChange::Sending(request) => return self.begin_attempt(step, &request, at),
+            RequestChange::Received { status, bytes, .. } => {
+                return self.end_answered(step, status, bytes, at);
+            }
+            RequestChange::Throttled { host, reason, wait_ms } => {
+                let mut attributes =
+                    vec![("server.address", text(host)), ("a2s.reason", text(reason.as_str()))];
+                attributes.extend(wait_ms.map(|time| ("a2s.wait_ms", number(time))));
+                ("a2s.throttled", attributes)
+            }
+            RequestChange::Requesting { purpose, method, url } => {
+                let host = url::Url::parse(url).ok();
+                let host = host.as_ref().and_then(|url| url.host_str()).unwrap_or_default();
+                let purpose = match purpose {
+                    RequestPurpose::Token => "token",
+                    RequestPurpose::Session => "session",
+                };
+                let attributes = vec![
+                    ("server.address", text(host)),
+                    ("http.request.method", text(method)),
+                    ("a2s.purpose", text(purpose)),
+                ];
+                ("a2s.requesting", attributes)
+            }
+            RequestChange::TokenRequested { host, scheme, renewed, duration_ms, failure } => {
+                let mut attributes = vec![
+                    ("server.address", text(host)),
+                    ("a2s.scheme", text(scheme)),
+                    ("a2s.renewed", AttributeValue::Truth(renewed)),
+                    ("a2s.duration_ms", number(duration_ms)),
+                ];
+                attributes.extend(failed(failure));
+                ("a2s.token", attributes)
+            }
+            RequestChange::SessionOpened { host, revision, duration_ms, failure } => {
+                let mut attributes =
+                    vec![("server.address", text(host)), ("a2s.duration_ms", number(duration_ms))];
+                attributes
+                    .extend(revision.map(|revision| ("mcp.protocol.version", text(revision))));
+                attributes.extend(failed(failure));
+                ("a2s.session", attributes)
+            }
+            RequestChange::Retrying { attempt, pause_ms, .. } => {
+                self.end_unanswered(step, at, "_OTHER");
+                let attributes =
+                    vec![("a2s.attempt", number(attempt)), ("a2s.pause_ms", number(pause_ms))];
+                ("a2s.retry", attributes)
+            }
+        };
+        self.span(step).add_event(at, name, attributes);
+    }
+
+    /// Begins the span of a request.
+    fn begin_attempt(&mut self, step: &str, request: &SentRequest<'_>, at: Timestamp) {
+        let SentRequest { attempt, method, url, upstream, digest, redirect, .. } = *request;
+        let next = self.spans.len();
+        let Some(open) = self.steps.get_mut(step) else { return };
+        // Attempt numbers continue after a restart: one number is one request.
+        if (attempt, redirect.unwrap_or(0)) <= open.sent {
+            return;
+        }
+        (open.sent, open.attempt) = ((attempt, redirect.unwrap_or(0)), Some(next));
+        let parent = Some(self.spans[open.span].id);
+        let id = match redirect {
+            None => self.context.attempt(step, attempt),
+            Some(hop) => self.context.redirect(step, attempt, hop),
+        };
+        let mut span = Span::new(id, parent, method, at);
+        if let Some(hop) = redirect {
+            span.set_attribute("a2s.redirect", number(hop));
+        }
+        span.set_request(attempt, method, url, upstream);
+        span.set_attribute("a2s.request_digest", text(digest));
+        self.spans.push(span);
+    }
+
+    /// Ends the span of the last request, which was answered.
+    fn end_answered(&mut self, step: &str, status: u16, bytes: u64, at: Timestamp) {
+        let Some(open) = self.steps.get_mut(step) else { return };
+        open.answered = Some(at);
+        let Some(attempt) = open.attempt.take() else { return };
+        let span = &mut self.spans[attempt];
+        span.set_attribute("http.response.status_code", number(status));
+        span.set_attribute("http.response.body.size", number(bytes));
+        // Of a client's span (HTTP semantic conventions, status).
+        if status >= 400 {
+            span.set_error(status.to_string());
+        }
+        span.finish(at);
+    }
+
+    /// Applies the decision of a person about a request with an unknown outcome.
+    fn resolve(&mut self, step: &str, resolution: StepResolution, at: Timestamp) {
+        let (decision, ends) = match resolution {
+            StepResolution::Repeat => ("repeat", false),
+            StepResolution::Skip => ("skip", true),
+            StepResolution::Set => ("set", true),
+        };
+        self.end_unanswered(step, at, "interrupted");
+        self.span(step).add_event(at, "a2s.resolved", vec![("a2s.decision", text(decision))]);
+        if ends {
+            self.end(step, at, None, None);
         }
     }
 

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use a2s_api::{
     AgentEvent, AgentResponse, AgentStatus, CapabilityRef, ConsentSource, DecisionRecord,
-    EventKind, GuardianDecision, PlanResponse, PlannedStep, PlannedStepKind, RunEvent,
-    SkippedCandidate,
+    EventSummary, GuardianDecision, GuardianPhase, PlanResponse, PlannedStep, PlannedStepKind,
+    RequestChange, RunChange, RunEvent, SkippedCandidate, StepChange,
 };
+use serde_json::{Map, Value};
 
-use crate::commands::run::{approve_command, format_value};
+use crate::commands::run::{
+    approve_command, decision_style, format_value, retry_text, warning_text,
+};
 use crate::output::{BAD, BOLD, DIM, GOOD, NAME, WARN, sanitize, shorten};
 
 /// The width of the frame of a session, in columns.
@@ -66,19 +69,8 @@ impl ChatView {
     pub(super) fn event_lines(&mut self, event: &AgentEvent) -> Vec<String> {
         match event {
             AgentEvent::Heard { decisions, .. } => self.decision_lines("your message", decisions),
-            AgentEvent::Understood { intents, interpreter: by } => {
-                let mut lines = Vec::new();
-                if let Some(parts) = intents.get(1..).filter(|parts| !parts.is_empty()) {
-                    lines.push(self.agent_line(&format!(
-                        "{} {DIM}(read by {by}){DIM:#}",
-                        system_line("You want:")
-                    )));
-                    lines.extend(tree_lines(
-                        parts.iter().map(|part| sanitize(part).into_owned()).collect(),
-                    ));
-                }
-                lines.push(self.agent_line(&system_line("Searching for matching capabilities…")));
-                lines
+            AgentEvent::Understood { intents, interpreter } => {
+                self.intent_lines(intents, interpreter)
             }
             AgentEvent::Degraded { message } => {
                 vec![self.agent_line(&format!("{WARN}[SYSTEM]{WARN:#} {}", sanitize(message)))]
@@ -101,11 +93,7 @@ impl ChatView {
                 let mut lines = self.plan_lines(description, plan);
                 if !inputs.is_empty() {
                     lines.push(self.agent_line("Known so far:"));
-                    let each = inputs.iter();
-                    let each = each.map(|(name, value)| {
-                        format!("{} = {}", sanitize(name), format_value(value))
-                    });
-                    lines.extend(tree_lines(each.collect()));
+                    lines.extend(tree_lines(value_lines(inputs).collect()));
                 }
                 lines
             }
@@ -115,7 +103,7 @@ impl ChatView {
                     format!("{GOOD}[EXEC]{GOOD:#} Running {NAME}{name}{NAME:#} {DIM}{run}{DIM:#}");
                 vec![self.agent_line(&text)]
             }
-            AgentEvent::Step { event } => self.step_lines(event),
+            AgentEvent::Step { event } => self.run_lines(event),
             AgentEvent::Delegated { agent, url, skill } => {
                 let text = format!(
                     "{GOOD}[PEER]{GOOD:#} Asking {NAME}{}{NAME:#}, which offers {} {DIM}{}{DIM:#}",
@@ -165,6 +153,18 @@ impl ChatView {
         format!("{face} {BOLD}[AGENT]{BOLD:#} > {text}")
     }
 
+    fn intent_lines(&mut self, intents: &[String], interpreter: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(parts) = intents.get(1..).filter(|parts| !parts.is_empty()) {
+            let wanted = system_line("You want:");
+            lines.push(self.agent_line(&format!("{wanted} {DIM}(read by {interpreter}){DIM:#}")));
+            lines
+                .extend(tree_lines(parts.iter().map(|part| sanitize(part).into_owned()).collect()));
+        }
+        lines.push(self.agent_line(&system_line("Searching for matching capabilities…")));
+        lines
+    }
+
     fn plan_lines(&mut self, description: &str, plan: &PlanResponse) -> Vec<String> {
         let CapabilityRef { name, version, checksum } = &plan.capability;
         let hosts: Vec<_> = plan.hosts.keys().map(|host| sanitize(host).into_owned()).collect();
@@ -211,83 +211,90 @@ impl ChatView {
     }
 
     /// Returns the lines that an event of a run adds: the summary of a task step, when it ends.
-    fn step_lines(&mut self, event: &RunEvent) -> Vec<String> {
-        match &event.kind {
-            EventKind::Decided { step, decision, .. } => {
-                let DecisionRecord { guardian, decision: word, message, .. } = decision;
-                // A plain allow after a step adds nothing to the last one.
-                if word != "allow" || decision.phase == a2s_api::GuardianPhase::Request {
-                    let why = if word == "allow" { String::new() } else { format_reason(message) };
-                    self.add_step_line(
-                        step,
-                        format!("{}{why}", format_verdict(guardian.as_deref(), word)),
-                    );
-                }
-                for change in &decision.changes {
-                    let (name, to) = (sanitize(&change.name), format_value(&change.to));
-                    self.add_step_line(step, format!("{name} is now {to}"));
-                }
+    fn run_lines(&mut self, event: &RunEvent) -> Vec<String> {
+        match event.kind.summary() {
+            EventSummary::Run(
+                RunChange::Started(_)
+                | RunChange::Queued
+                | RunChange::Resumed
+                | RunChange::Waiting(_)
+                | RunChange::Finished { .. },
+            ) => Vec::new(),
+            EventSummary::Step(step, change) => self.step_lines(step, change),
+            EventSummary::Request(step, change) => {
+                self.add_request_line(step, change);
                 Vec::new()
             }
-            EventKind::Sending { step, method, url, redirect: Some(number), .. } => {
-                self.add_step_line(
-                    step,
-                    format!("→ {method} {} (redirect {number})", sanitize(url)),
-                );
-                Vec::new()
-            }
-            EventKind::Sending { step, method, url, attempt, .. } => {
-                let again =
-                    if *attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };
-                self.add_step_line(step, format!("→ {method} {}{again}", sanitize(url)));
-                Vec::new()
-            }
-            EventKind::Received { step, status, duration_ms, .. } => {
-                self.add_step_line(step, format!("← {status} {DIM}in {duration_ms} ms{DIM:#}"));
-                Vec::new()
-            }
-            EventKind::Warned { step, warning } => {
-                let text =
-                    format!("{WARN}! {}{WARN:#} {}", warning.code, sanitize(&warning.message));
-                self.add_step_line(step, text);
-                Vec::new()
-            }
-            EventKind::Retrying { step, reason, pause_ms, .. } => {
-                let text = format!("{WARN}again in {pause_ms} ms{WARN:#}: {}", sanitize(reason));
-                self.add_step_line(step, text);
-                Vec::new()
-            }
-            EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
-                let command = approve_command(id, *expires_at);
+        }
+    }
+
+    fn step_lines(&mut self, step: &str, change: StepChange<'_>) -> Vec<String> {
+        match change {
+            StepChange::Decided { decision, .. } => self.add_decision_lines(step, decision),
+            StepChange::Warned(warning) => self.add_step_line(step, warning_text(warning)),
+            StepChange::ApprovalRequested { about, id, expires_at, .. } => {
+                let command = approve_command(id, expires_at);
                 let text = format!(
                     "{WARN}[APPROVAL]{WARN:#} {BOLD}{}{BOLD:#} waits for approval{}: {command}",
                     sanitize(step),
                     about.describe()
                 );
-                vec![self.agent_line(&text)]
+                return vec![self.agent_line(&text)];
             }
-            EventKind::StepFinished { step, outputs, duration_ms } => {
+            StepChange::Finished { outputs, duration_ms } => {
                 let Some(mut texts) = self.steps.remove(step) else { return Vec::new() };
-                let outputs = outputs.iter();
-                texts.extend(
-                    outputs.map(|(name, value)| {
-                        format!("{} = {}", sanitize(name), format_value(value))
-                    }),
-                );
+                texts.extend(value_lines(outputs));
                 texts.push(format!("status={GOOD}SUCCESS{GOOD:#} {DIM}in {duration_ms} ms{DIM:#}"));
-                self.step_summary(step, texts)
+                return self.step_summary(step, texts);
             }
-            EventKind::StepFailed { step, error, .. } => {
+            StepChange::Failed { error, .. } => {
                 let mut texts = self.steps.remove(step).unwrap_or_default();
                 texts.push(format!(
                     "status={BAD}FAILED{BAD:#} {BAD}{}{BAD:#} {}",
                     error.code,
                     sanitize(&error.message)
                 ));
-                self.step_summary(step, texts)
+                return self.step_summary(step, texts);
             }
-            _ => Vec::new(),
+            StepChange::Started { .. }
+            | StepChange::BranchTaken(_)
+            | StepChange::ItemsTaken(_)
+            | StepChange::Skipped(_)
+            | StepChange::Resolved(_)
+            | StepChange::ErrorHandled(_) => {}
         }
+        Vec::new()
+    }
+
+    fn add_decision_lines(&mut self, step: &str, decision: &DecisionRecord) {
+        let DecisionRecord { guardian, decision: word, message, .. } = decision;
+        // A plain allow after a step adds nothing to the last one.
+        if word != "allow" || decision.phase == GuardianPhase::Request {
+            let why = if word == "allow" { String::new() } else { format_reason(message) };
+            self.add_step_line(step, format!("{}{why}", format_verdict(guardian.as_deref(), word)));
+        }
+        for change in &decision.changes {
+            let (name, to) = (sanitize(&change.name), format_value(&change.to));
+            self.add_step_line(step, format!("{name} is now {to}"));
+        }
+    }
+
+    fn add_request_line(&mut self, step: &str, change: RequestChange<'_>) {
+        let text = match change {
+            RequestChange::Sending(request) => {
+                let (method, url) = (request.method, sanitize(request.url));
+                format!("→ {method} {url}{}", request.repetition())
+            }
+            RequestChange::Received { status, duration_ms, .. } => {
+                format!("← {status} {DIM}in {duration_ms} ms{DIM:#}")
+            }
+            RequestChange::Retrying { reason, pause_ms, .. } => retry_text(reason, pause_ms),
+            RequestChange::Throttled { .. }
+            | RequestChange::Requesting { .. }
+            | RequestChange::TokenRequested { .. }
+            | RequestChange::SessionOpened { .. } => return,
+        };
+        self.add_step_line(step, text);
     }
 
     fn add_step_line(&mut self, step: &str, text: String) {
@@ -325,16 +332,16 @@ impl ChatView {
     }
 }
 
+fn value_lines(values: &Map<String, Value>) -> impl Iterator<Item = String> {
+    values.iter().map(|(name, value)| format!("{} = {}", sanitize(name), format_value(value)))
+}
+
 fn system_line(text: &str) -> String {
     format!("{DIM}[SYSTEM]{DIM:#} {text}")
 }
 
 fn format_verdict(guardian: Option<&str>, word: &str) -> String {
-    let style = match word {
-        "allow" => GOOD,
-        "deny" => BAD,
-        _ => WARN,
-    };
+    let style = decision_style(word);
     let name = guardian.map_or_else(String::new, |name| format!(" {}", sanitize(name)));
     format!("guardian{name}: {style}{word}{style:#}")
 }

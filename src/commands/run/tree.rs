@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use a2s_api::{
-    DecisionRecord, DecisionSource, ErrorHandlerKind, EventKind, GuardianPhase, IterationSummary,
-    RunError, RunEvent, StepResolution, WaitReason, parent_path, path_of_loop,
+    DecisionRecord, DecisionSource, ErrorHandlerKind, EventSummary, GuardianPhase,
+    IterationSummary, RequestChange, RunChange, RunEvent, SentRequest, StepChange, StepResolution,
+    WaitReason, parent_path, path_of_loop,
 };
 use console::truncate_str;
 use jiff::Timestamp;
@@ -71,109 +72,33 @@ struct TreeLine {
 impl RunTree {
     /// Applies an event to the tree. It ignores events of steps that the tree does not contain.
     pub(crate) fn apply(&mut self, event: &RunEvent) {
-        match &event.kind {
-            EventKind::StepStarted { step, kind, capability } => {
-                let kind = match capability {
-                    Some(used) => format!("{} {}", used.name, used.version),
-                    None => kind.clone(),
-                };
-                self.add(step, kind, TreeStepState::Running, event.at);
+        match event.kind.summary() {
+            EventSummary::Run(change) => self.apply_run_change(change),
+            EventSummary::Step(step, change) => self.apply_step_change(step, change, event.at),
+            EventSummary::Request(step, change) => {
+                self.change(step, |step| step.apply_request_change(change));
             }
-            EventKind::StepSkipped { step, reason } => {
-                self.add(step, String::new(), TreeStepState::Skipped(reason.clone()), event.at);
-            }
-            EventKind::ItemsTaken { step, items } => self.change(step, |step| {
-                step.iterations.get_or_insert_default().total = *items;
-            }),
-            EventKind::BranchTaken { step, value } => {
-                self.change(step, |step| step.kind = format!("condition is {value}"));
-            }
-            EventKind::Decided { step, decision, .. } => {
-                let several = self.has_several_guardians;
-                self.change(step, |step| {
-                    step.decisions.extend(describe_decision(decision, several))
+        }
+    }
+
+    fn apply_run_change(&mut self, change: RunChange<'_>) {
+        match change {
+            RunChange::Started(started) => self.has_several_guardians = started.guardians.len() > 1,
+            RunChange::Queued => {}
+            // What waited is asked about again.
+            RunChange::Resumed => {
+                let waits =
+                    self.steps.values_mut().filter(|step| step.state == TreeStepState::Waiting);
+                waits.for_each(|step| {
+                    (step.state, step.current_action) = (TreeStepState::Running, None)
                 });
             }
-            EventKind::Throttled { step, host, reason, wait_ms } => {
-                let time = wait_ms.map_or_else(String::new, |time| format!(" {time} ms"));
-                let why = match reason {
-                    WaitReason::Concurrency => "the end of another request",
-                    WaitReason::Rate => "a free slot",
-                    WaitReason::RetryAfter => "the service (Retry-After)",
-                };
-                let doing = format!("waits{time} for {why}: {host}");
-                self.change(step, |step| step.current_action = Some(doing));
-            }
-            EventKind::Requesting { step, method, url, .. } => {
-                self.change(step, |step| step.current_action = Some(format!("{method} {url}")));
-            }
-            EventKind::TokenRequested { step, scheme, failure, .. } => {
-                let doing = match failure {
-                    None => format!("has a token for {scheme}"),
-                    Some(failure) => format!("no token for {scheme}: {}", failure.code),
-                };
-                self.change(step, |step| step.current_action = Some(doing));
-            }
-            EventKind::SessionOpened { step, host, failure, .. } => {
-                let doing = match failure {
-                    None => format!("has a session with {host}"),
-                    Some(failure) => format!("no session with {host}: {}", failure.code),
-                };
-                self.change(step, |step| step.current_action = Some(doing));
-            }
-            EventKind::Sending { step, attempt, method, url, .. } => self.change(step, |step| {
-                step.attempts = *attempt;
-                step.current_action = Some(format!("{method} {url}"));
-            }),
-            EventKind::Received { step, .. } => {
-                self.change(step, |step| step.current_action = None)
-            }
-            EventKind::Retrying { step, reason, pause_ms, .. } => {
-                let doing = format!("again in {pause_ms} ms: {reason}");
-                self.change(step, |step| step.current_action = Some(doing));
-            }
-            EventKind::Warned { step, warning } => self.change(step, |step| {
-                step.warnings.push(format!("{} {}", warning.code, warning.message));
-            }),
-            EventKind::StepFinished { step, duration_ms, .. } => {
-                self.end(step, TreeStepState::Done, Some(*duration_ms));
-            }
-            EventKind::StepFailed { step, error, duration_ms } => {
-                self.end(step, TreeStepState::Failed(failure(error)), Some(*duration_ms));
-            }
-            EventKind::StepResolved { step, decision, .. } => match decision {
-                StepResolution::Repeat => {
-                    self.change(step, |step| step.state = TreeStepState::Running)
-                }
-                StepResolution::Skip => {
-                    self.end(
-                        step,
-                        TreeStepState::Skipped("by decision of a person".to_owned()),
-                        None,
-                    );
-                }
-                StepResolution::Set => self.end(step, TreeStepState::Done, None),
-            },
-            EventKind::ErrorHandled { step, handler: by } => {
-                self.change(step, |step| step.handled = Some(*by));
-            }
-            EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
-                // The state says that it waits for an approval.
-                let about = about.describe();
-                let about = about.strip_prefix(" of ").map(|about| format!("{about}: "));
-                let doing =
-                    format!("{}{}", about.unwrap_or_default(), approve_command(id, *expires_at));
-                self.change(step, |step| {
-                    step.state = TreeStepState::Waiting;
-                    step.current_action = Some(doing);
-                });
-            }
-            EventKind::RunWaiting { error } => {
+            RunChange::Waiting(error) => {
                 if let Some(step) = &error.step {
                     self.change(step, |step| step.state = TreeStepState::Waiting);
                 }
             }
-            EventKind::RunFinished { .. } => {
+            RunChange::Finished { .. } => {
                 // Steps that are still open will never report an end.
                 let open = |step: &&mut TreeStep| {
                     matches!(step.state, TreeStepState::Running | TreeStepState::Waiting)
@@ -183,16 +108,60 @@ impl RunTree {
                     .filter(open)
                     .for_each(|step| step.state = TreeStepState::Stopped);
             }
-            EventKind::RunStarted(started) => {
-                self.has_several_guardians = started.guardians.len() > 1
+        }
+    }
+
+    fn apply_step_change(&mut self, step: &str, change: StepChange<'_>, at: Timestamp) {
+        match change {
+            StepChange::Started { kind, capability } => {
+                let kind = match capability {
+                    Some(used) => format!("{} {}", used.name, used.version),
+                    None => kind.to_owned(),
+                };
+                self.add(step, kind, TreeStepState::Running, at);
             }
-            EventKind::RunQueued {} => {}
-            // What waited is asked about again.
-            EventKind::RunResumed {} => {
-                let waits =
-                    self.steps.values_mut().filter(|step| step.state == TreeStepState::Waiting);
-                waits.for_each(|step| {
-                    (step.state, step.current_action) = (TreeStepState::Running, None)
+            StepChange::Skipped(reason) => {
+                self.add(step, String::new(), TreeStepState::Skipped(reason.to_owned()), at);
+            }
+            StepChange::ItemsTaken(items) => {
+                self.change(step, |step| step.iterations.get_or_insert_default().total = items);
+            }
+            StepChange::BranchTaken(value) => {
+                self.change(step, |step| step.kind = format!("condition is {value}"));
+            }
+            StepChange::Decided { decision, .. } => {
+                let described = describe_decision(decision, self.has_several_guardians);
+                self.change(step, |step| step.decisions.extend(described));
+            }
+            StepChange::Warned(warning) => self.change(step, |step| {
+                step.warnings.push(format!("{} {}", warning.code, warning.message));
+            }),
+            StepChange::Finished { duration_ms, .. } => {
+                self.end(step, TreeStepState::Done, Some(duration_ms));
+            }
+            StepChange::Failed { error, duration_ms } => {
+                let failure = format!("{} {}", error.code, error.message);
+                self.end(step, TreeStepState::Failed(failure), Some(duration_ms));
+            }
+            StepChange::Resolved(StepResolution::Repeat) => {
+                self.change(step, |step| step.state = TreeStepState::Running);
+            }
+            StepChange::Resolved(StepResolution::Skip) => {
+                let reason = "by decision of a person".to_owned();
+                self.end(step, TreeStepState::Skipped(reason), None);
+            }
+            StepChange::Resolved(StepResolution::Set) => self.end(step, TreeStepState::Done, None),
+            StepChange::ErrorHandled(handler) => {
+                self.change(step, |step| step.handled = Some(handler));
+            }
+            StepChange::ApprovalRequested { about, id, expires_at, .. } => {
+                // The state says that it waits for an approval.
+                let about = about.describe();
+                let about = about.strip_prefix(" of ").map(|about| format!("{about}: "));
+                let command = approve_command(id, expires_at);
+                self.change(step, |step| {
+                    step.state = TreeStepState::Waiting;
+                    step.current_action = Some(about.unwrap_or_default() + &command);
                 });
             }
         }
@@ -286,6 +255,37 @@ impl RunTree {
 }
 
 impl TreeStep {
+    fn apply_request_change(&mut self, change: RequestChange<'_>) {
+        self.current_action = match change {
+            RequestChange::Throttled { host, reason, wait_ms } => {
+                let time = wait_ms.map_or_else(String::new, |time| format!(" {time} ms"));
+                let why = match reason {
+                    WaitReason::Concurrency => "the end of another request",
+                    WaitReason::Rate => "a free slot",
+                    WaitReason::RetryAfter => "the service (Retry-After)",
+                };
+                Some(format!("waits{time} for {why}: {host}"))
+            }
+            RequestChange::Requesting { method, url, .. } => Some(format!("{method} {url}")),
+            RequestChange::TokenRequested { scheme, failure, .. } => Some(match failure {
+                None => format!("has a token for {scheme}"),
+                Some(failure) => format!("no token for {scheme}: {}", failure.code),
+            }),
+            RequestChange::SessionOpened { host, failure, .. } => Some(match failure {
+                None => format!("has a session with {host}"),
+                Some(failure) => format!("no session with {host}: {}", failure.code),
+            }),
+            RequestChange::Sending(SentRequest { attempt, method, url, .. }) => {
+                self.attempts = attempt;
+                Some(format!("{method} {url}"))
+            }
+            RequestChange::Received { .. } => None,
+            RequestChange::Retrying { reason, pause_ms, .. } => {
+                Some(format!("again in {pause_ms} ms: {reason}"))
+            }
+        };
+    }
+
     fn line(&self, name: &str, now: Timestamp) -> String {
         let name = sanitize(name);
         let mark = match &self.state {
@@ -398,10 +398,6 @@ fn describe_decision(decision: &DecisionRecord, several: bool) -> Option<(String
         GuardianPhase::McpOutbound => Some((format!("MCP message {words}"), false)),
         GuardianPhase::McpInbound => Some((format!("MCP response {words}"), false)),
     }
-}
-
-fn failure(error: &RunError) -> String {
-    format!("{} {}", error.code, error.message)
 }
 
 /// Formats a duration: `120 ms`, `3.2 s`, `2 min 5 s`.

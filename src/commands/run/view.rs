@@ -1,11 +1,13 @@
 //! A run as a person watches it: one line for each thing that happens.
 
 use a2s_api::{
-    DecisionRecord, DecisionSource, ErrorHandlerKind, EventKind, GuardianPhase, RequestPurpose,
-    Run, RunError, RunEvent, RunStarted, RunStatus, StepResolution, StepWarning, TriggerEvent,
-    WaitReason,
+    DecisionRecord, DecisionSource, ErrorHandlerKind, EventSummary, GuardianPhase, RequestChange,
+    RequestPurpose, Run, RunChange, RunError, RunEvent, RunStarted, RunStatus, SentRequest,
+    StepChange, StepResolution, StepWarning, TriggerEvent, WaitReason,
 };
+use anstyle::Style;
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::output::{BAD, BOLD, CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 
@@ -21,9 +23,11 @@ pub(crate) struct EventPrinter {
 
 impl EventPrinter {
     pub(crate) fn print(&mut self, event: &RunEvent, output: &mut CommandOutput) {
-        let kind = &event.kind;
-        if let Some(step) = kind.step().filter(|_| is_shown(kind)) {
-            if self.current.as_deref() != Some(step) && !names_its_step(kind) {
+        let summary = event.kind.summary();
+        if let EventSummary::Step(step, _) | EventSummary::Request(step, _) = summary
+            && is_shown(&summary)
+        {
+            if self.current.as_deref() != Some(step) && !names_its_step(&summary) {
                 output.line(format_args!("  {}{BOLD}{step}{BOLD:#} {DIM}…{DIM:#}", indent(step)));
             }
             self.current = Some(step.to_owned());
@@ -33,204 +37,185 @@ impl EventPrinter {
 }
 
 /// Returns true when an event is shown at all.
-fn is_shown(kind: &EventKind) -> bool {
-    !matches!(kind, EventKind::StepFinished { outputs, .. } if outputs.is_empty())
+fn is_shown(summary: &EventSummary<'_>) -> bool {
+    !matches!(
+        summary,
+        EventSummary::Step(_, StepChange::Finished { outputs, .. }) if outputs.is_empty()
+    )
 }
 
 /// Returns true when the line of an event names its step.
-fn names_its_step(kind: &EventKind) -> bool {
-    use EventKind::{StepResolved, StepSkipped, StepStarted};
-    matches!(kind, StepStarted { .. } | StepSkipped { .. } | StepResolved { .. })
+fn names_its_step(summary: &EventSummary<'_>) -> bool {
+    use StepChange::{Resolved, Skipped, Started};
+    matches!(summary, EventSummary::Step(_, Resolved(_) | Skipped(_) | Started { .. }))
 }
 
 /// Prints one event.
 pub(crate) fn print_event(event: &RunEvent, output: &mut CommandOutput) {
-    match &event.kind {
-        EventKind::RunStarted(started) => {
-            let RunStarted {
-                capability,
-                guardians: guarding,
-                notices,
-                inputs,
-                recalled,
-                trigger,
-                decisions,
-                ..
-            } = &**started;
-            let id = event.run;
-            output.line(format_args!(
-                "{BOLD}run{BOLD:#} {NAME}{}{NAME:#} {}  {DIM}{id}{DIM:#}",
-                capability.name, capability.version
-            ));
-            for notice in notices {
-                output.line(format_args!(
-                    "  {WARN}warning{WARN:#}: {}",
-                    sanitize(&notice.to_string())
-                ));
-            }
-            if let Some(TriggerEvent { kind, id }) = trigger.as_deref() {
-                output.line(format_args!("  started by {kind} {id}"));
-            }
-            for (name, scope) in recalled {
-                let value = inputs.get(name).map(format_value).unwrap_or_default();
-                output.line(format_args!(
-                    "  {name} = {value} {DIM}({} state){DIM:#}",
-                    scope.as_str()
-                ));
-            }
-            decisions.iter().for_each(|decision| print_decision("", decision, output));
-            if guarding.is_empty() {
-                output.line(format_args!("  {WARN}unguarded{WARN:#}: no guardian is configured"));
-            }
-            for guarding in guarding.iter().filter(|guarding| guarding.can_fail_open()) {
-                let (name, fail) = (sanitize(&guarding.guardian), guarding.describe_fail_mode());
-                output.line(format_args!(
-                    "  {WARN}fail open{WARN:#}: steps pass when the guardian does not respond \
-                     {DIM}({name}: {fail}){DIM:#}"
-                ));
-            }
-        }
-        EventKind::RunQueued {} => {
+    match event.kind.summary() {
+        EventSummary::Run(RunChange::Started(started)) => print_start(event.run, started, output),
+        EventSummary::Run(RunChange::Queued) => {
             output.line(format_args!("  {WARN}queued{WARN:#}, waits for a free slot"));
         }
-        EventKind::RunResumed {} => output.line(format_args!("  {WARN}resumed{WARN:#}")),
-        EventKind::StepResolved { step, decision, .. } => {
-            let decided = match decision {
+        EventSummary::Run(RunChange::Resumed) => {
+            output.line(format_args!("  {WARN}resumed{WARN:#}"));
+        }
+        EventSummary::Run(RunChange::Waiting(_) | RunChange::Finished { .. }) => {}
+        EventSummary::Step(step, change) => print_step_change(step, change, output),
+        EventSummary::Request(step, change) => {
+            output.line(format_args!("  {}  {}", indent(step), request_text(change)));
+        }
+    }
+}
+
+fn print_start(run: Uuid, started: &RunStarted, output: &mut CommandOutput) {
+    let RunStarted { capability, guardians, notices, inputs, recalled, trigger, decisions, .. } =
+        started;
+    output.line(format_args!(
+        "{BOLD}run{BOLD:#} {NAME}{}{NAME:#} {}  {DIM}{run}{DIM:#}",
+        capability.name, capability.version
+    ));
+    for notice in notices {
+        output.line(format_args!("  {WARN}warning{WARN:#}: {}", sanitize(&notice.to_string())));
+    }
+    if let Some(TriggerEvent { kind, id }) = trigger.as_deref() {
+        output.line(format_args!("  started by {kind} {id}"));
+    }
+    for (name, scope) in recalled {
+        let value = inputs.get(name).map(format_value).unwrap_or_default();
+        output.line(format_args!("  {name} = {value} {DIM}({} state){DIM:#}", scope.as_str()));
+    }
+    decisions.iter().for_each(|decision| print_decision("", decision, output));
+    if guardians.is_empty() {
+        output.line(format_args!("  {WARN}unguarded{WARN:#}: no guardian is configured"));
+    }
+    for guardian in guardians.iter().filter(|guardian| guardian.can_fail_open()) {
+        let (name, fail) = (sanitize(&guardian.guardian), guardian.describe_fail_mode());
+        output.line(format_args!(
+            "  {WARN}fail open{WARN:#}: steps pass when the guardian does not respond \
+             {DIM}({name}: {fail}){DIM:#}"
+        ));
+    }
+}
+
+fn print_step_change(step: &str, change: StepChange<'_>, output: &mut CommandOutput) {
+    let at = format!("  {}", indent(step));
+    match change {
+        StepChange::Started { kind, .. } => {
+            output.line(format_args!("{at}{BOLD}{step}{BOLD:#} {DIM}{kind}{DIM:#}"));
+        }
+        StepChange::Resolved(resolution) => {
+            let decided = match resolution {
                 StepResolution::Repeat => "is repeated",
                 StepResolution::Skip => "counts as finished, without outputs",
                 StepResolution::Set => "counts as finished, with the given outputs",
             };
+            output.line(format_args!("{at}{BOLD}{step}{BOLD:#} {WARN}{decided}{WARN:#}"));
+        }
+        StepChange::Skipped(reason) => {
+            output.line(format_args!("{at}{DIM}{step} skipped: {reason}{DIM:#}"));
+        }
+        StepChange::BranchTaken(value) => {
+            output.line(format_args!("{at}  condition is {BOLD}{value}{BOLD:#}"));
+        }
+        StepChange::ItemsTaken(items) => {
+            output.line(format_args!("{at}  {DIM}for each of {items}{DIM:#}"));
+        }
+        StepChange::Decided { decision, .. } => print_decision(step, decision, output),
+        StepChange::Warned(warning) => {
+            output.line(format_args!("{at}  {}", warning_text(warning)));
+        }
+        StepChange::Finished { outputs, .. } => {
+            for (name, value) in outputs {
+                let value = format_value(value);
+                output.line(format_args!("{at}  {GOOD}✓{GOOD:#} {name} = {value}"));
+            }
+        }
+        StepChange::Failed { error, .. } => {
+            output.line(format_args!("{at}  {BAD}✗ {}{BAD:#} {}", error.code, error.message));
+        }
+        StepChange::ErrorHandled(handler) => {
+            let goes_on = match handler {
+                ErrorHandlerKind::Continue => "continues without it",
+                ErrorHandlerKind::Catch => "caught, continues",
+            };
+            output.line(format_args!("{at}  {WARN}{goes_on}{WARN:#}"));
+        }
+        StepChange::ApprovalRequested { about, id, expires_at, .. } => {
             output.line(format_args!(
-                "  {}{BOLD}{step}{BOLD:#} {WARN}{decided}{WARN:#}",
-                indent(step)
+                "{at}  {WARN}waits for approval{}{WARN:#}: {}",
+                about.describe(),
+                approve_command(id, expires_at)
             ));
         }
-        EventKind::StepStarted { step, kind, .. } => {
-            output.line(format_args!("  {}{BOLD}{step}{BOLD:#} {DIM}{kind}{DIM:#}", indent(step)));
-        }
-        EventKind::BranchTaken { step, value } => {
-            output.line(format_args!("  {}  condition is {BOLD}{value}{BOLD:#}", indent(step)));
-        }
-        EventKind::ItemsTaken { step, items } => {
-            output.line(format_args!("  {}  {DIM}for each of {items}{DIM:#}", indent(step)));
-        }
-        EventKind::Decided { step, decision, .. } => print_decision(step, decision, output),
-        EventKind::Requesting { step, purpose, method, url, .. } => {
+    }
+}
+
+/// Returns the text about a request, without indentation.
+fn request_text(change: RequestChange<'_>) -> String {
+    match change {
+        RequestChange::Requesting { purpose, method, url } => {
             let purpose = match purpose {
                 RequestPurpose::Token => "for a token",
                 RequestPurpose::Session => "for a session",
             };
-            output.line(format_args!("  {}  {DIM}→ {method} {url} {purpose}{DIM:#}", indent(step)));
+            format!("{DIM}→ {method} {url} {purpose}{DIM:#}")
         }
-        EventKind::Sending { step, method, url, upstream, redirect: Some(number), .. } => {
-            let elsewhere = upstream.as_ref().map_or_else(String::new, |to| format!(" via {to}"));
-            output.line(format_args!(
-                "  {}  → {method} {url}{DIM}{elsewhere} (redirect {number}){DIM:#}",
-                indent(step)
-            ));
+        RequestChange::Sending(request) => {
+            let SentRequest { method, url, upstream, .. } = request;
+            let elsewhere = upstream.map_or_else(String::new, |to| format!(" via {to}"));
+            format!("→ {method} {url}{DIM}{elsewhere}{}{DIM:#}", request.repetition())
         }
-        EventKind::Sending { step, attempt, method, url, upstream, .. } => {
-            let again = if *attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };
-            let elsewhere = upstream.as_ref().map_or_else(String::new, |to| format!(" via {to}"));
-            output.line(format_args!(
-                "  {}  → {method} {url}{DIM}{elsewhere}{again}{DIM:#}",
-                indent(step)
-            ));
-        }
-        EventKind::Throttled { step, host, reason, wait_ms } => {
+        RequestChange::Throttled { host, reason, wait_ms } => {
             let time = wait_ms.map_or_else(String::new, |time| format!(" {time} ms"));
             let why = match reason {
                 WaitReason::Concurrency => "until another request has ended",
                 WaitReason::Rate => "because of the rate limit",
                 WaitReason::RetryAfter => "because the service requested it (Retry-After)",
             };
-            output.line(format_args!(
-                "  {}  {DIM}waits{time} for {host}, {why}{DIM:#}",
-                indent(step)
-            ));
+            format!("{DIM}waits{time} for {host}, {why}{DIM:#}")
         }
-        EventKind::TokenRequested { step, host, scheme, renewed, duration_ms, failure, .. } => {
-            let what = if *renewed { "a new token" } else { "a token" };
+        RequestChange::TokenRequested { host, scheme, renewed, duration_ms, failure } => {
+            let what = if renewed { "a new token" } else { "a token" };
             match failure {
-                None => output.line(format_args!(
-                    "  {}  {DIM}{what} for {scheme} from {host} in {duration_ms} ms{DIM:#}",
-                    indent(step)
-                )),
-                Some(StepWarning { code, message }) => output.line(format_args!(
-                    "  {}  {WARN}no token for {scheme} from {host}: {code}{WARN:#} {message}",
-                    indent(step)
-                )),
+                None => format!("{DIM}{what} for {scheme} from {host} in {duration_ms} ms{DIM:#}"),
+                Some(StepWarning { code, message }) => {
+                    format!("{WARN}no token for {scheme} from {host}: {code}{WARN:#} {message}")
+                }
             }
         }
-        EventKind::SessionOpened { step, host, revision, duration_ms, failure, .. } => {
-            match failure {
-                None => output.line(format_args!(
-                    "  {}  {DIM}session with {host} (MCP {}) in {duration_ms} ms{DIM:#}",
-                    indent(step),
-                    sanitize(revision.as_deref().unwrap_or_default())
-                )),
-                Some(StepWarning { code, message }) => output.line(format_args!(
-                    "  {}  {WARN}no session with {host}: {code}{WARN:#} {message}",
-                    indent(step)
-                )),
+        RequestChange::SessionOpened { host, revision, duration_ms, failure } => match failure {
+            None => {
+                let revision = sanitize(revision.unwrap_or_default());
+                format!("{DIM}session with {host} (MCP {revision}) in {duration_ms} ms{DIM:#}")
             }
-        }
-        EventKind::Received { step, status, bytes, duration_ms, .. } => {
-            output.line(format_args!(
-                "  {}  ← {status} {DIM}{bytes} bytes in {duration_ms} ms{DIM:#}",
-                indent(step)
-            ));
-        }
-        EventKind::Warned { step, warning } => {
-            output.line(format_args!(
-                "  {}  {WARN}! {}{WARN:#} {}",
-                indent(step),
-                warning.code,
-                warning.message
-            ));
-        }
-        EventKind::Retrying { step, reason, pause_ms, .. } => {
-            output.line(format_args!(
-                "  {}  {WARN}again in {pause_ms} ms{WARN:#}: {reason}",
-                indent(step)
-            ));
-        }
-        EventKind::StepFinished { step, outputs, .. } => {
-            for (name, value) in outputs {
-                output.line(format_args!(
-                    "  {}  {GOOD}✓{GOOD:#} {name} = {}",
-                    indent(step),
-                    format_value(value)
-                ));
+            Some(StepWarning { code, message }) => {
+                format!("{WARN}no session with {host}: {code}{WARN:#} {message}")
             }
+        },
+        RequestChange::Received { status, bytes, duration_ms } => {
+            format!("← {status} {DIM}{bytes} bytes in {duration_ms} ms{DIM:#}")
         }
-        EventKind::StepSkipped { step, reason } => {
-            output.line(format_args!("  {}{DIM}{step} skipped: {reason}{DIM:#}", indent(step)));
-        }
-        EventKind::StepFailed { step, error, .. } => {
-            output.line(format_args!(
-                "  {}  {BAD}✗ {}{BAD:#} {}",
-                indent(step),
-                error.code,
-                error.message
-            ));
-        }
-        EventKind::ErrorHandled { step, handler: by } => {
-            let goes_on = match by {
-                ErrorHandlerKind::Continue => "continues without it",
-                ErrorHandlerKind::Catch => "caught, continues",
-            };
-            output.line(format_args!("  {}  {WARN}{goes_on}{WARN:#}", indent(step)));
-        }
-        EventKind::ApprovalRequested { step, about, id, expires_at, .. } => {
-            output.line(format_args!(
-                "  {}  {WARN}waits for approval{}{WARN:#}: {}",
-                indent(step),
-                about.describe(),
-                approve_command(id, *expires_at)
-            ));
-        }
-        EventKind::RunWaiting { .. } | EventKind::RunFinished { .. } => {}
+        RequestChange::Retrying { reason, pause_ms, .. } => retry_text(reason, pause_ms),
+    }
+}
+
+/// Returns the text about a problem that does not stop a step.
+pub(crate) fn warning_text(warning: &StepWarning) -> String {
+    format!("{WARN}! {}{WARN:#} {}", warning.code, sanitize(&warning.message))
+}
+
+/// Returns the text about an attempt that another one follows.
+pub(crate) fn retry_text(reason: &str, pause_ms: u64) -> String {
+    format!("{WARN}again in {pause_ms} ms{WARN:#}: {}", sanitize(reason))
+}
+
+/// Returns the style in which the decision of a guardian is shown.
+pub(crate) fn decision_style(decision: &str) -> Style {
+    match decision {
+        "allow" => GOOD,
+        "deny" => BAD,
+        _ => WARN,
     }
 }
 
@@ -297,11 +282,7 @@ pub(super) fn print_verdict(
     decision: &DecisionRecord,
     output: &mut CommandOutput,
 ) {
-    let style = match &*decision.decision {
-        "allow" => GOOD,
-        "deny" => BAD,
-        _ => WARN,
-    };
+    let style = decision_style(&decision.decision);
     let source = match decision.source {
         DecisionSource::Guardian | DecisionSource::Unguarded => "",
         DecisionSource::FailedClosed => " (no usable response, failed closed)",
