@@ -1,4 +1,4 @@
-//! What an event of a run reports, by its subject: the run, a step, or the requests of a step.
+//! The content of an event of a run by its subject: the run, a step, or the requests of a step.
 //!
 //! Everything that shows or exports a run matches on this, so that a new kind of event has one place
 //! that decides what it is about, and each reader is told by the compiler that it has to say something.
