@@ -9,6 +9,11 @@ mod references;
 
 use std::collections::BTreeSet;
 
+use self::conditions::check_condition;
+use self::examples::check_examples;
+use self::inputs::check_inputs;
+use self::outputs::{check_outputs, check_shared};
+use self::references::{check_items, check_reads, check_reference};
 use super::type_path::PathNotFound;
 use super::{LoopScope, TypeEnv};
 use crate::budget::AnalysisBudget;
@@ -41,12 +46,12 @@ pub(crate) fn check_types(
         paths_with_errors: mistaken,
         scope,
     };
-    checker.check_shared();
+    check_shared(&mut checker);
     checker.check_block(&capability.execution, "execution");
     if let (Some(output), Some(node)) = (&capability.output, root.get("output")) {
-        checker.check_reads(output, node, "output");
+        check_reads(&mut checker, output, node, "output");
     }
-    checker.check_examples();
+    check_examples(&mut checker);
 }
 
 struct TypeChecker<'n, 'f> {
@@ -67,9 +72,9 @@ impl<'n> TypeChecker<'n, '_> {
             let position = self.root.at(&path).map_or(self.root.position, |node| node.position);
             for reference in condition.references() {
                 let site = SourceLocation { path: path.clone(), position };
-                self.check_reference(reference, &site);
+                check_reference(self, reference, &site);
             }
-            self.check_condition(condition, &SourceLocation { path, position });
+            check_condition(self, condition, &SourceLocation { path, position });
         }
         for step in block.children() {
             self.check_step(step);
@@ -80,17 +85,17 @@ impl<'n> TypeChecker<'n, '_> {
         let Some(node) = self.root.at(&step.pointer) else { return };
         if let Some(for_each) = &step.control.for_each {
             let path = member_path(&step.pointer, "for_each");
-            let items = self.check_items(&for_each.items, node, &path);
+            let items = check_items(self, &for_each.items, node, &path);
             self.scope.enter_loop(step, for_each, items);
         }
         if let Some(TaskStep { task, inputs, .. }) = step.action.as_task() {
-            self.check_inputs(step, task, inputs, node);
-            self.check_outputs(step, node);
+            check_inputs(self, step, task, inputs, node);
+            check_outputs(self, step, node);
         }
         if let Some(CapabilityStep { inputs, .. }) = step.action.as_capability() {
             for (name, template) in inputs {
                 if let Some((path, node)) = input_node(step, node, None, name) {
-                    self.check_reads(template, node, &path);
+                    check_reads(self, template, node, &path);
                 }
             }
         }

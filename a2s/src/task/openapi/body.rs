@@ -6,7 +6,7 @@ use openapiv3 as oas;
 use serde_json::{Map, Value, json};
 
 use super::decode::{OpenApiDecoder, outside_schemas};
-use super::field::BodyField;
+use super::field::{BodyField, decode_fields, decode_order};
 use super::{HttpMethod, OpenApiVersion};
 use crate::field_reader::shorten_for_message;
 use crate::task::MediaType;
@@ -112,98 +112,89 @@ impl BodyFormat {
     }
 }
 
-impl<'n> OpenApiDecoder<'n, '_> {
-    /// Reads the body. The outer `None` means that an error was reported.
-    #[expect(clippy::option_option, reason = "no body and a bad body are different things")]
-    pub(super) fn decode_body(
-        &mut self,
-        method: HttpMethod,
-        operation: &LocatedValue<'n>,
-    ) -> Option<Option<RequestBody>> {
-        let Some(holder) = operation.get("requestBody") else { return Some(None) };
-        let body = self.follow(&holder)?;
-        if method == HttpMethod::Trace {
-            let message = "a TRACE request has no body";
-            self.warn(&holder, message, "Remove `requestBody`: the executor does not send it.");
-            return Some(None);
-        }
-        let fits = self.check_booleans(&body, &["required"]);
-        let Some(content) = body.get("content").filter(LocatedValue::is_mapping) else {
-            let message = "the request body has no `content`";
-            self.error(&body, message, "Write `content` with a media type and its `schema`.");
-            return None;
-        };
-        let (media_type, media) = match self.choose_media_type(&content) {
-            Ok(chosen) => chosen?,
-            Err(NoMediaType) => return Some(None),
-        };
-        let mut typed = outside_schemas(&body);
-        typed.insert("content".to_owned(), json!({}));
-        let hint = "Write `content` with a media type and its `schema`.";
-        let what = "the request body";
-        let typed: oas::RequestBody =
-            self.typed(&body, what, Value::Object(typed), hint).filter(|_| fits)?;
-        let format = BodyFormat::from_media_type(&media_type);
-        let fields = match format {
-            BodyFormat::Form | BodyFormat::Multipart => self.decode_fields(&media_type, &media)?,
-            BodyFormat::Json | BodyFormat::Text | BodyFormat::Other => BTreeMap::new(),
-        };
-        let order = match format {
-            BodyFormat::Form | BodyFormat::Multipart => self.decode_order(&media)?,
-            BodyFormat::Json | BodyFormat::Text | BodyFormat::Other => Vec::new(),
-        };
-        let schema = media.get("schema").map_or(Value::Null, |schema| self.keep(&schema));
-        let media_type = concrete(media_type, format);
-        Some(Some(RequestBody {
-            required: typed.required,
-            media_type,
-            format,
-            fields,
-            order,
-            schema,
-        }))
+/// Reads the body. The outer `None` means that an error was reported.
+#[expect(clippy::option_option, reason = "no body and a bad body are different things")]
+pub(super) fn decode_body<'n>(
+    decoder: &mut OpenApiDecoder<'n, '_>,
+    method: HttpMethod,
+    operation: &LocatedValue<'n>,
+) -> Option<Option<RequestBody>> {
+    let Some(holder) = operation.get("requestBody") else { return Some(None) };
+    let body = decoder.follow(&holder)?;
+    if method == HttpMethod::Trace {
+        let message = "a TRACE request has no body";
+        decoder.warn(&holder, message, "Remove `requestBody`: the executor does not send it.");
+        return Some(None);
     }
+    let fits = decoder.check_booleans(&body, &["required"]);
+    let Some(content) = body.get("content").filter(LocatedValue::is_mapping) else {
+        let message = "the request body has no `content`";
+        decoder.error(&body, message, "Write `content` with a media type and its `schema`.");
+        return None;
+    };
+    let (media_type, media) = match choose_media_type(decoder, &content) {
+        Ok(chosen) => chosen?,
+        Err(NoMediaType) => return Some(None),
+    };
+    let mut typed = outside_schemas(&body);
+    typed.insert("content".to_owned(), json!({}));
+    let hint = "Write `content` with a media type and its `schema`.";
+    let what = "the request body";
+    let typed: oas::RequestBody =
+        decoder.typed(&body, what, Value::Object(typed), hint).filter(|_| fits)?;
+    let format = BodyFormat::from_media_type(&media_type);
+    let fields = match format {
+        BodyFormat::Form | BodyFormat::Multipart => decode_fields(decoder, &media_type, &media)?,
+        BodyFormat::Json | BodyFormat::Text | BodyFormat::Other => BTreeMap::new(),
+    };
+    let order = match format {
+        BodyFormat::Form | BodyFormat::Multipart => decode_order(decoder, &media)?,
+        BodyFormat::Json | BodyFormat::Text | BodyFormat::Other => Vec::new(),
+    };
+    let schema = media.get("schema").map_or(Value::Null, |schema| decoder.keep(&schema));
+    let media_type = concrete(media_type, format);
+    Some(Some(RequestBody { required: typed.required, media_type, format, fields, order, schema }))
+}
 
-    /// Chooses the media type that is sent. The inner `None` means that an error was reported.
-    fn choose_media_type(
-        &mut self,
-        content: &LocatedValue<'n>,
-    ) -> Result<Option<(MediaType, LocatedValue<'n>)>, NoMediaType> {
-        let mut entries = content.entries();
-        entries.retain(|(text, _)| !text.starts_with("x-") || text.contains('/'));
-        if entries.is_empty() {
-            let message = "the request body has no media type, so the executor sends no body";
-            self.warn(content, message, "Add the media type that the service accepts.");
-            return Err(NoMediaType);
-        }
-        if entries.len() > MAX_MEDIA_TYPES {
-            let count = entries.len();
-            let message = format!(
-                "the request body has {count} media types; at most {MAX_MEDIA_TYPES} are allowed"
-            );
-            self.error(content, message, "Keep only the media type to send.");
-            return Ok(None);
-        }
-        let read =
-            |(text, spot): &(&str, LocatedValue<'n>)| Some((MediaType::parse(text)?, spot.clone()));
-        let chosen = entries
-            .iter()
-            .filter_map(read)
-            .min_by_key(|(media_type, _)| BodyFormat::from_media_type(media_type).rank(media_type));
-        if chosen.is_none()
-            && let Some((text, spot)) = entries.first()
-        {
-            let message = format!("`{}` is not a media type", shorten_for_message(text));
-            self.error(spot, message, "Write a media type such as `application/json`.");
-        }
-        Ok(chosen)
+/// Chooses the media type that is sent. The inner `None` means that an error was reported.
+fn choose_media_type<'n>(
+    decoder: &mut OpenApiDecoder<'n, '_>,
+    content: &LocatedValue<'n>,
+) -> Result<Option<(MediaType, LocatedValue<'n>)>, NoMediaType> {
+    let mut entries = content.entries();
+    entries.retain(|(text, _)| !text.starts_with("x-") || text.contains('/'));
+    if entries.is_empty() {
+        let message = "the request body has no media type, so the executor sends no body";
+        decoder.warn(content, message, "Add the media type that the service accepts.");
+        return Err(NoMediaType);
     }
+    if entries.len() > MAX_MEDIA_TYPES {
+        let count = entries.len();
+        let message = format!(
+            "the request body has {count} media types; at most {MAX_MEDIA_TYPES} are allowed"
+        );
+        decoder.error(content, message, "Keep only the media type to send.");
+        return Ok(None);
+    }
+    let read =
+        |(text, spot): &(&str, LocatedValue<'n>)| Some((MediaType::parse(text)?, spot.clone()));
+    let chosen = entries
+        .iter()
+        .filter_map(read)
+        .min_by_key(|(media_type, _)| BodyFormat::from_media_type(media_type).rank(media_type));
+    if chosen.is_none()
+        && let Some((text, spot)) = entries.first()
+    {
+        let message = format!("`{}` is not a media type", shorten_for_message(text));
+        decoder.error(spot, message, "Write a media type such as `application/json`.");
+    }
+    Ok(chosen)
+}
 
-    /// Returns true when the fields of this media type have styles: OpenAPI 3.0 has styles only in forms.
-    pub(super) fn has_styles(&self, media_type: &MediaType) -> bool {
-        media_type.is("application/x-www-form-urlencoded")
-            || (media_type.is("multipart/form-data") && self.version == OpenApiVersion::V3_1)
-    }
+/// Returns true when the fields of this media type have styles: OpenAPI 3.0 has styles only in forms.
+pub(super) fn has_styles(version: OpenApiVersion, media_type: &MediaType) -> bool {
+    media_type.is("application/x-www-form-urlencoded")
+        || (media_type.is("multipart/form-data") && version == OpenApiVersion::V3_1)
 }
 
 /// The error when the body does not have a media type.

@@ -10,6 +10,9 @@ use openapiv3 as oas;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::body::decode_body;
+use super::parameter::decode_parameters;
+use super::server::decode_server;
 use super::{HttpMethod, OpenApiTask, OpenApiVersion};
 use crate::error_code;
 use crate::field_reader::{DiagnosticSink, DocumentField, SourceLocation, shorten_for_message};
@@ -61,9 +64,9 @@ impl<'n> OpenApiDecoder<'n, '_> {
         let layers = self.layers(item)?;
         let (method, operation) = self.only_operation(&layers)?;
         let layers: Vec<_> = std::iter::once(operation.clone()).chain(layers).collect();
-        let server = self.decode_server(&layers);
-        let parameters = self.decode_parameters(path, &layers);
-        let body = self.decode_body(method, &operation);
+        let server = decode_server(self, &layers);
+        let parameters = decode_parameters(self, path, &layers);
+        let body = decode_body(self, method, &operation);
         let responses = self.decode_responses(&operation);
         let security = self.decode_security(&operation);
         let (server, site) = server?;
@@ -272,7 +275,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
 
     /// Returns the value at `spot`. When `$ref`s have made the task too large, it reports an error and
     /// returns null.
-    pub(super) fn keep(&mut self, spot: &LocatedValue<'n>) -> Value {
+    pub(super) fn keep(&mut self, spot: &LocatedValue<'_>) -> Value {
         let weight = spot.weight(self.weight);
         if weight < self.weight {
             self.weight -= weight;
@@ -310,7 +313,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
     }
 
     /// Returns true when every member of `spot` in `keys` is a boolean or missing; reports the others.
-    pub(super) fn check_booleans(&mut self, spot: &LocatedValue<'n>, keys: &[&str]) -> bool {
+    pub(super) fn check_booleans(&mut self, spot: &LocatedValue<'_>, keys: &[&str]) -> bool {
         let mut fit = true;
         for key in keys {
             let Some(member) = spot.get(key) else { continue };
@@ -330,7 +333,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
     /// it `what`.
     pub(super) fn typed<T: DeserializeOwned>(
         &mut self,
-        spot: &LocatedValue<'n>,
+        spot: &LocatedValue<'_>,
         what: &str,
         value: Value,
         hint: &str,
@@ -346,7 +349,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
 
     pub(super) fn error(
         &mut self,
-        spot: &LocatedValue<'n>,
+        spot: &LocatedValue<'_>,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
@@ -356,7 +359,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
 
     pub(super) fn warn(
         &mut self,
-        spot: &LocatedValue<'n>,
+        spot: &LocatedValue<'_>,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {

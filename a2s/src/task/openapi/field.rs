@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::OpenApiVersion;
+use super::body::has_styles;
 use super::decode::OpenApiDecoder;
-use super::parameter::{ParameterStyle, ValueStyle};
+use super::parameter::{ParameterStyle, ValueStyle, decode_named_style};
 use crate::diagnostic::did_you_mean;
 use crate::field_reader::shorten_for_message;
 use crate::task::located_value::LocatedValue;
@@ -61,194 +62,196 @@ pub struct FieldHeader {
     pub value: Option<String>,
 }
 
-impl<'n> OpenApiDecoder<'n, '_> {
-    /// Reads the fields of a body that `encoding` lists, or that have a kind according to their schema.
-    pub(super) fn decode_fields(
-        &mut self,
-        media_type: &MediaType,
-        media: &LocatedValue<'n>,
-    ) -> Option<BTreeMap<String, BodyField>> {
-        let mut fields = BTreeMap::<String, BodyField>::new();
-        let mut search =
-            SchemaSearch { root: self.root.clone(), version: self.version, left: MAX_SCHEMAS };
-        let mut properties = BTreeMap::new();
-        if let Some(schema) = media.get("schema") {
-            search.properties(&schema, &mut properties);
-        }
-        for (name, schema) in properties {
-            let kind = search.kind(&schema);
-            if kind != FieldType::ByValue {
-                fields.entry(name.to_owned()).or_default().kind = kind;
-            }
-        }
-        let Some(encoding) = media.get("encoding") else { return Some(fields) };
-        let entries = encoding.entries();
-        if entries.len() > MAX_FIELDS {
-            let message = format!(
-                "`encoding` has {} fields; at most {MAX_FIELDS} are allowed",
-                entries.len()
-            );
-            self.error(&encoding, message, "Keep only those that the step sends.");
-            return None;
-        }
-        let mut whole = Some(());
-        for (name, encoding) in entries {
-            let kind = fields.get(name).map_or(FieldType::ByValue, |field| field.kind);
-            match self.decode_encoding(media_type, &encoding, kind) {
-                Some(field) => {
-                    fields.insert(name.to_owned(), field);
-                }
-                None => whole = None,
-            }
-        }
-        whole.map(|()| fields)
+/// Reads the fields of a body that `encoding` lists, or that have a kind according to their schema.
+pub(super) fn decode_fields<'n>(
+    decoder: &mut OpenApiDecoder<'n, '_>,
+    media_type: &MediaType,
+    media: &LocatedValue<'n>,
+) -> Option<BTreeMap<String, BodyField>> {
+    let mut fields = BTreeMap::<String, BodyField>::new();
+    let mut search =
+        SchemaSearch { root: decoder.root.clone(), version: decoder.version, left: MAX_SCHEMAS };
+    let mut properties = BTreeMap::new();
+    if let Some(schema) = media.get("schema") {
+        search.properties(&schema, &mut properties);
     }
+    for (name, schema) in properties {
+        let kind = search.kind(&schema);
+        if kind != FieldType::ByValue {
+            fields.entry(name.to_owned()).or_default().kind = kind;
+        }
+    }
+    let Some(encoding) = media.get("encoding") else { return Some(fields) };
+    let entries = encoding.entries();
+    if entries.len() > MAX_FIELDS {
+        let message =
+            format!("`encoding` has {} fields; at most {MAX_FIELDS} are allowed", entries.len());
+        decoder.error(&encoding, message, "Keep only those that the step sends.");
+        return None;
+    }
+    let mut whole = Some(());
+    for (name, encoding) in entries {
+        let kind = fields.get(name).map_or(FieldType::ByValue, |field| field.kind);
+        match decode_encoding(decoder, media_type, &encoding, kind) {
+            Some(field) => {
+                fields.insert(name.to_owned(), field);
+            }
+            None => whole = None,
+        }
+    }
+    whole.map(|()| fields)
+}
 
-    /// Reads the fields that `x-a2s-order` of a media type names, in this order.
-    pub(super) fn decode_order(&mut self, media: &LocatedValue<'n>) -> Option<Vec<String>> {
-        let Some(order) = media.get(ORDER) else { return Some(Vec::new()) };
-        let NodeValue::Array(items) = &order.node.kind else {
+/// Reads the fields that `x-a2s-order` of a media type names, in this order.
+pub(super) fn decode_order<'n>(
+    decoder: &mut OpenApiDecoder<'n, '_>,
+    media: &LocatedValue<'n>,
+) -> Option<Vec<String>> {
+    let Some(order) = media.get(ORDER) else { return Some(Vec::new()) };
+    let NodeValue::Array(items) = &order.node.kind else {
+        let message = format!("`{ORDER}` must be a list of names of fields");
+        decoder.error(&order, message, "Write a list such as `[key, policy, file]`.");
+        return None;
+    };
+    if items.len() > MAX_FIELDS {
+        let message =
+            format!("`{ORDER}` has {} names; at most {MAX_FIELDS} are allowed", items.len());
+        decoder.error(&order, message, "Keep only the fields whose order matters.");
+        return None;
+    }
+    let known = known_fields(decoder, media);
+    let mut names = Vec::<String>::new();
+    for item in items {
+        let Some(name) = item.as_str() else {
             let message = format!("`{ORDER}` must be a list of names of fields");
-            self.error(&order, message, "Write a list such as `[key, policy, file]`.");
+            decoder.error(&order, message, "Write each name as a text.");
             return None;
         };
-        if items.len() > MAX_FIELDS {
-            let message =
-                format!("`{ORDER}` has {} names; at most {MAX_FIELDS} are allowed", items.len());
-            self.error(&order, message, "Keep only the fields whose order matters.");
+        if names.iter().any(|listed| listed == name) {
+            let message = format!("`{ORDER}` names `{}` twice", shorten_for_message(name));
+            decoder.error(&order, message, "Remove one of the two.");
             return None;
         }
-        let known = self.known_fields(media);
-        let mut names = Vec::<String>::new();
-        for item in items {
-            let Some(name) = item.as_str() else {
-                let message = format!("`{ORDER}` must be a list of names of fields");
-                self.error(&order, message, "Write each name as a text.");
-                return None;
+        if !known.is_empty() && !known.contains(name) {
+            let message = format!(
+                "`{ORDER}` names `{}`, which is not a field of the body",
+                shorten_for_message(name)
+            );
+            let hint = match did_you_mean(name, known.iter().copied()) {
+                Some(close) => format!("Did you mean `{close}`?"),
+                None => "Name a property of the schema, or a field of `encoding`.".to_owned(),
             };
-            if names.iter().any(|listed| listed == name) {
-                let message = format!("`{ORDER}` names `{}` twice", shorten_for_message(name));
-                self.error(&order, message, "Remove one of the two.");
-                return None;
-            }
-            if !known.is_empty() && !known.contains(name) {
-                let message = format!(
-                    "`{ORDER}` names `{}`, which is not a field of the body",
-                    shorten_for_message(name)
-                );
-                let hint = match did_you_mean(name, known.iter().copied()) {
-                    Some(close) => format!("Did you mean `{close}`?"),
-                    None => "Name a property of the schema, or a field of `encoding`.".to_owned(),
-                };
-                self.error(&order, message, &hint);
-                return None;
-            }
-            names.push(name.to_owned());
-        }
-        Some(names)
-    }
-
-    /// Returns the fields that the schema or `encoding` of a media type names.
-    fn known_fields(&self, media: &LocatedValue<'n>) -> BTreeSet<&'n str> {
-        let mut search =
-            SchemaSearch { root: self.root.clone(), version: self.version, left: MAX_SCHEMAS };
-        let mut properties = BTreeMap::new();
-        if let Some(schema) = media.get("schema") {
-            search.properties(&schema, &mut properties);
-        }
-        let mut known: BTreeSet<&'n str> = properties.into_keys().collect();
-        if let Some(encoding) = media.get("encoding") {
-            known.extend(encoding.entries().into_iter().map(|(name, _)| name));
-        }
-        known
-    }
-
-    fn decode_encoding(
-        &mut self,
-        media_type: &MediaType,
-        encoding: &LocatedValue<'n>,
-        kind: FieldType,
-    ) -> Option<BodyField> {
-        let mut field = BodyField { kind, ..BodyField::default() };
-        if let Some(named) = encoding.get("contentType") {
-            for text in named.node.as_str().unwrap_or_default().split(',') {
-                let Some(media_type) = MediaType::parse(text) else {
-                    let message =
-                        format!("`{}` is not a media type", shorten_for_message(text.trim()));
-                    self.error(&named, message, "Write a media type such as `image/png`.");
-                    return None;
-                };
-                field.content_types.push(media_type);
-            }
-            let binary = |media: &MediaType| !media.is_text() && !media.is_json();
-            if kind == FieldType::ByValue && field.content_types.iter().all(binary) {
-                field.kind = FieldType::File;
-            }
-        }
-        if !self.check_booleans(encoding, &["explode", "allowReserved"]) {
+            decoder.error(&order, message, &hint);
             return None;
         }
-        let says =
-            ["style", "explode", "allowReserved"].iter().any(|key| encoding.get(key).is_some());
-        if says && self.has_styles(media_type) {
-            let known = [
-                ParameterStyle::Form,
-                ParameterStyle::SpaceDelimited,
-                ParameterStyle::PipeDelimited,
-                ParameterStyle::DeepObject,
-            ];
-            let style = match encoding.get("style") {
-                Some(named) => self.decode_named_style(&named, &known, "a field")?,
-                None => ParameterStyle::Form,
-            };
-            field.style = Some(ValueStyle {
-                style,
-                explode: boolean(encoding, "explode")
-                    .unwrap_or_else(|| style.explodes_by_default()),
-                allow_reserved: boolean(encoding, "allowReserved").unwrap_or_default(),
-            });
-        }
-        if media_type.essence().starts_with("multipart/") {
-            field.headers = self.decode_headers(encoding)?;
-        }
-        Some(field)
+        names.push(name.to_owned());
     }
+    Some(names)
+}
 
-    fn decode_headers(&mut self, encoding: &LocatedValue<'n>) -> Option<Vec<FieldHeader>> {
-        let mut headers = Vec::new();
-        let entries = encoding.get("headers").map_or_else(Vec::new, |headers| headers.entries());
-        if entries.len() > MAX_HEADERS {
-            let message =
-                format!("a field has {} headers; at most {MAX_HEADERS} are allowed", entries.len());
-            self.error(encoding, message, "Keep only those that the step sends.");
+/// Returns the fields that the schema or `encoding` of a media type names.
+fn known_fields<'n>(
+    decoder: &OpenApiDecoder<'n, '_>,
+    media: &LocatedValue<'n>,
+) -> BTreeSet<&'n str> {
+    let mut search =
+        SchemaSearch { root: decoder.root.clone(), version: decoder.version, left: MAX_SCHEMAS };
+    let mut properties = BTreeMap::new();
+    if let Some(schema) = media.get("schema") {
+        search.properties(&schema, &mut properties);
+    }
+    let mut known: BTreeSet<&'n str> = properties.into_keys().collect();
+    if let Some(encoding) = media.get("encoding") {
+        known.extend(encoding.entries().into_iter().map(|(name, _)| name));
+    }
+    known
+}
+
+fn decode_encoding<'n>(
+    decoder: &mut OpenApiDecoder<'n, '_>,
+    media_type: &MediaType,
+    encoding: &LocatedValue<'n>,
+    kind: FieldType,
+) -> Option<BodyField> {
+    let mut field = BodyField { kind, ..BodyField::default() };
+    if let Some(named) = encoding.get("contentType") {
+        for text in named.node.as_str().unwrap_or_default().split(',') {
+            let Some(media_type) = MediaType::parse(text) else {
+                let message = format!("`{}` is not a media type", shorten_for_message(text.trim()));
+                decoder.error(&named, message, "Write a media type such as `image/png`.");
+                return None;
+            };
+            field.content_types.push(media_type);
+        }
+        let binary = |media: &MediaType| !media.is_text() && !media.is_json();
+        if kind == FieldType::ByValue && field.content_types.iter().all(binary) {
+            field.kind = FieldType::File;
+        }
+    }
+    if !decoder.check_booleans(encoding, &["explode", "allowReserved"]) {
+        return None;
+    }
+    let says = ["style", "explode", "allowReserved"].iter().any(|key| encoding.get(key).is_some());
+    if says && has_styles(decoder.version, media_type) {
+        let known = [
+            ParameterStyle::Form,
+            ParameterStyle::SpaceDelimited,
+            ParameterStyle::PipeDelimited,
+            ParameterStyle::DeepObject,
+        ];
+        let style = match encoding.get("style") {
+            Some(named) => decode_named_style(decoder, &named, &known, "a field")?,
+            None => ParameterStyle::Form,
+        };
+        field.style = Some(ValueStyle {
+            style,
+            explode: boolean(encoding, "explode").unwrap_or_else(|| style.explodes_by_default()),
+            allow_reserved: boolean(encoding, "allowReserved").unwrap_or_default(),
+        });
+    }
+    if media_type.essence().starts_with("multipart/") {
+        field.headers = decode_headers(decoder, encoding)?;
+    }
+    Some(field)
+}
+
+fn decode_headers<'n>(
+    decoder: &mut OpenApiDecoder<'n, '_>,
+    encoding: &LocatedValue<'n>,
+) -> Option<Vec<FieldHeader>> {
+    let mut headers = Vec::new();
+    let entries = encoding.get("headers").map_or_else(Vec::new, |headers| headers.entries());
+    if entries.len() > MAX_HEADERS {
+        let message =
+            format!("a field has {} headers; at most {MAX_HEADERS} are allowed", entries.len());
+        decoder.error(encoding, message, "Keep only those that the step sends.");
+        return None;
+    }
+    for (name, header) in entries {
+        // OpenAPI says that it is ignored here; `contentType` says it.
+        if name.eq_ignore_ascii_case("content-type") {
+            continue;
+        }
+        if !is_header_name(name) {
+            let message = format!("`{}` is not a header name", shorten_for_message(name));
+            decoder.error(&header, message, "Use letters, digits and dashes.");
             return None;
         }
-        for (name, header) in entries {
-            // OpenAPI says that it is ignored here; `contentType` says it.
-            if name.eq_ignore_ascii_case("content-type") {
-                continue;
-            }
-            if !is_header_name(name) {
-                let message = format!("`{}` is not a header name", shorten_for_message(name));
-                self.error(&header, message, "Use letters, digits and dashes.");
-                return None;
-            }
-            let header = self.follow(&header)?;
-            if !self.check_booleans(&header, &["required"]) {
-                return None;
-            }
-            let schema = match header.get("schema") {
-                Some(schema) => Some(self.follow(&schema)?),
-                None => None,
-            };
-            headers.push(FieldHeader {
-                name: name.to_owned(),
-                required: boolean(&header, "required").unwrap_or_default(),
-                value: schema.and_then(|schema| only_value(&schema)),
-            });
+        let header = decoder.follow(&header)?;
+        if !decoder.check_booleans(&header, &["required"]) {
+            return None;
         }
-        Some(headers)
+        let schema = match header.get("schema") {
+            Some(schema) => Some(decoder.follow(&schema)?),
+            None => None,
+        };
+        headers.push(FieldHeader {
+            name: name.to_owned(),
+            required: boolean(&header, "required").unwrap_or_default(),
+            value: schema.and_then(|schema| only_value(&schema)),
+        });
     }
+    Some(headers)
 }
 
 /// Returns the value that a schema determines: its constant, its only value, or its default.

@@ -9,28 +9,30 @@ use crate::error_code;
 use crate::field_reader::{CompileMode, SourceLocation};
 use crate::types::JsonTypes;
 
-impl TypeChecker<'_, '_> {
-    /// Checks that a condition has an outcome for some values of the types that its references have. A
-    /// version that was already published is not rejected for this error.
-    pub(super) fn check_condition(&mut self, condition: &Condition, site: &SourceLocation) {
-        if self.mode == CompileMode::Final {
-            return;
-        }
-        let kinds = condition.references().iter();
-        let kinds = kinds.map(|reference| self.names.reference(reference, &self.scope).kinds());
-        let samples: Vec<Vec<Value>> = kinds.map(samples_of).collect();
-        let Some(reason) = condition.type_error(&samples) else { return };
-        let message = format!("`{}` cannot be evaluated: {reason}", condition.source());
-        let hint = match condition.source().contains(".length") {
-            true => "For the length of a list or a text, write `size(${name})`.".to_owned(),
-            false => "Compare values of one type; `size`, `int`, `double` and `string` convert."
-                .to_owned(),
-        };
-        let found =
-            Diagnostic::error(error_code::BAD_CONDITION, &site.path, site.position, message);
-        let found = if self.mode == CompileMode::Publish { found } else { found.into_warning() };
-        self.report(found.with_hint(hint), Vec::new());
+/// Checks that a condition has an outcome for some values of the types that its references have. A
+/// version that was already published is not rejected for this error.
+pub(super) fn check_condition(
+    checker: &mut TypeChecker<'_, '_>,
+    condition: &Condition,
+    site: &SourceLocation,
+) {
+    if checker.mode == CompileMode::Final {
+        return;
     }
+    let kinds = condition.references().iter();
+    let kinds = kinds.map(|reference| checker.names.reference(reference, &checker.scope).kinds());
+    let samples: Vec<Vec<Value>> = kinds.map(samples_of).collect();
+    let Some(reason) = condition.type_error(&samples) else { return };
+    let message = format!("`{}` cannot be evaluated: {reason}", condition.source());
+    let hint = match condition.source().contains(".length") {
+        true => "For the length of a list or a text, write `size(${name})`.".to_owned(),
+        false => {
+            "Compare values of one type; `size`, `int`, `double` and `string` convert.".to_owned()
+        }
+    };
+    let found = Diagnostic::error(error_code::BAD_CONDITION, &site.path, site.position, message);
+    let found = if checker.mode == CompileMode::Publish { found } else { found.into_warning() };
+    checker.report(found.with_hint(hint), Vec::new());
 }
 
 /// Returns sample values of each kind, without items and members.

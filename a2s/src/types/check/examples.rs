@@ -1,8 +1,8 @@
 //! Examples: checks of their answers and outputs without a run.
 
 use crate::document::{
-    CapabilityExample, ExampleResponse, OnError, OutputMapping, OutputSource, Step, StepPath,
-    TaskStep, find_task,
+    Capability, CapabilityExample, ExampleResponse, OnError, OutputMapping, OutputSource, Step,
+    StepPath, TaskStep, find_task,
 };
 use serde_json::Value;
 
@@ -19,117 +19,134 @@ use crate::types::{InferredType, LoopScope, MemberPresence, ObjectType};
 /// The maximum number of values that a message lists.
 const MAX_CHOICES: usize = 4;
 
-impl<'n> TypeChecker<'n, '_> {
-    /// Reports the certain causes of failing examples: answers that differ from the declarations of their
-    /// operations, or that lack the values that the step takes, and outputs that the capability never
-    /// gives.
-    pub(super) fn check_examples(&mut self) {
-        // Other errors change the meaning of all examples.
-        if self.diagnostics.has_errors() {
-            return;
-        }
-        for (index, example) in self.names.capability.examples.iter().enumerate() {
-            let path = format!("examples[{index}]");
-            let Some(node) = self.root.at(&path) else { continue };
-            self.check_answers(example, node, &path);
-            self.check_output(example, node, &path);
+/// Reports the certain causes of failing examples: answers that differ from the declarations of their
+/// operations, or that lack the values that the step takes, and outputs that the capability never
+/// gives.
+pub(super) fn check_examples(checker: &mut TypeChecker<'_, '_>) {
+    // Other errors change the meaning of all examples.
+    if checker.diagnostics.has_errors() {
+        return;
+    }
+    for (index, example) in checker.names.capability.examples.iter().enumerate() {
+        let path = format!("examples[{index}]");
+        let Some(node) = checker.root.at(&path) else { continue };
+        check_answers(checker, example, node, &path);
+        check_output(checker, example, node, &path);
+    }
+}
+
+fn check_answers<'n>(
+    checker: &mut TypeChecker<'n, '_>,
+    example: &'n CapabilityExample,
+    node: &'n TreeNode,
+    path: &str,
+) {
+    let written = node.get("answers").and_then(TreeNode::members).into_iter().flatten();
+    for member in written {
+        let way = StepPath::new(&member.key).ok();
+        let Some((way, answer)) = way.and_then(|way| example.answers.get_key_value(&way)) else {
+            continue;
+        };
+        let Ok(Some(step)) = find_task(checker.names.capability, way) else { continue };
+        let path = member_path(&member_path(path, "answers"), &member.key);
+        let reason = if (200..300).contains(&answer.status) {
+            find_mismatch(checker, step, answer).map(|reason| (reason, &member.value))
+        } else {
+            None
+        };
+        if let Some((reason, at)) = reason {
+            let at = at.get("body").map_or(member.position, |body| body.position);
+            let hint = "Correct the answer, or the declaration of the operation.";
+            report_example(checker, &path, at, reason, hint);
         }
     }
+}
 
-    fn check_answers(&mut self, example: &'n CapabilityExample, node: &'n TreeNode, path: &str) {
-        let written = node.get("answers").and_then(TreeNode::members).into_iter().flatten();
-        for member in written {
-            let way = StepPath::new(&member.key).ok();
-            let Some((way, answer)) = way.and_then(|way| example.answers.get_key_value(&way))
-            else {
-                continue;
-            };
-            let Ok(Some(step)) = find_task(self.names.capability, way) else { continue };
-            let path = member_path(&member_path(path, "answers"), &member.key);
-            let reason = if (200..300).contains(&answer.status) {
-                self.find_mismatch(step, answer).map(|reason| (reason, &member.value))
-            } else {
-                None
-            };
-            if let Some((reason, at)) = reason {
-                let at = at.get("body").map_or(member.position, |body| body.position);
-                let hint = "Correct the answer, or the declaration of the operation.";
-                self.report_example(&path, at, reason, hint);
-            }
-        }
-    }
-
-    /// The reason why a success answer fails the example.
-    fn find_mismatch(&self, step: &'n Step, answer: &'n ExampleResponse) -> Option<String> {
-        let TaskStep { task, outputs, .. } = step.action.as_task()?;
-        if let Task::OpenApi(task) = &**task {
-            let Some(declared) = self.names.answer_with(task, answer.status) else {
-                return Some(format!("the operation declares no status {}", answer.status));
-            };
-            if declares_json(answer) && !answer.body.is_null() {
-                let body = InferredType::literal(&answer.body);
-                let found = find_mismatches(&body, &declared, WireForm::Json);
-                if let Some(mismatch) = found.iter().find(|mismatch| mismatch.certain) {
-                    return Some(format!("the answer {}", describe(mismatch, "body")));
-                }
-            }
-        }
-        // The example may be meant to show a failure; bytes get more members than are written.
-        if let Task::Mcp(_) = &**task {
-            if answer.body.get("isError") == Some(&Value::Bool(true)) {
-                // The result of a tool that failed, which the example may mean to show.
-                return None;
-            }
+/// The reason why a success answer fails the example.
+fn find_mismatch<'n>(
+    checker: &TypeChecker<'n, '_>,
+    step: &'n Step,
+    answer: &'n ExampleResponse,
+) -> Option<String> {
+    let TaskStep { task, outputs, .. } = step.action.as_task()?;
+    if let Task::OpenApi(task) = &**task {
+        let Some(declared) = checker.names.answer_with(task, answer.status) else {
+            return Some(format!("the operation declares no status {}", answer.status));
+        };
+        if declares_json(answer) && !answer.body.is_null() {
             let body = InferredType::literal(&answer.body);
-            let found = find_mismatches(&body, &self.names.answer(step), WireForm::Json);
+            let found = find_mismatches(&body, &declared, WireForm::Json);
             if let Some(mismatch) = found.iter().find(|mismatch| mismatch.certain) {
                 return Some(format!("the answer {}", describe(mismatch, "body")));
             }
         }
-        if self.is_handled(step) || !declares_json(answer) {
+    }
+    // The example may be meant to show a failure; bytes get more members than are written.
+    if let Task::Mcp(_) = &**task {
+        if answer.body.get("isError") == Some(&Value::Bool(true)) {
+            // The result of a tool that failed, which the example may mean to show.
             return None;
         }
-        outputs.iter().find_map(|output| find_missing_value(output, answer))
+        let body = InferredType::literal(&answer.body);
+        let found = find_mismatches(&body, &checker.names.answer(step), WireForm::Json);
+        if let Some(mismatch) = found.iter().find(|mismatch| mismatch.certain) {
+            return Some(format!("the answer {}", describe(mismatch, "body")));
+        }
     }
+    if is_handled(checker.names.capability, step) || !declares_json(answer) {
+        return None;
+    }
+    outputs.iter().find_map(|output| find_missing_value(output, answer))
+}
 
-    /// Returns true when the capability continues after a step fails.
-    fn is_handled(&self, step: &Step) -> bool {
-        let top = self.names.capability.execution.children();
-        let way = Step::path_to(&top, &step.id).unwrap_or_default();
-        way.iter().any(|step| step.control.on_error != OnError::Stop)
-    }
+/// Returns true when the capability continues after a step fails.
+fn is_handled(capability: &Capability, step: &Step) -> bool {
+    let top = capability.execution.children();
+    let way = Step::path_to(&top, &step.id).unwrap_or_default();
+    way.iter().any(|step| step.control.on_error != OnError::Stop)
+}
 
-    fn check_output(&mut self, example: &'n CapabilityExample, node: &'n TreeNode, path: &str) {
-        let Some(expected) = &example.output else { return };
-        let names = self.names;
-        let scope = LoopScope::default();
-        let result = match &names.capability.output {
-            Some(output) => names.template(output, &scope),
-            None => {
-                let member = |name: &'n str| {
-                    (name.to_owned(), (names.variable(name, &scope), MemberPresence::Optional))
-                };
-                let members = names.set().map(member).collect();
-                InferredType::Object(ObjectType { members, open: false })
-            }
-        };
-        let found = find_mismatches(&InferredType::literal(expected), &result, WireForm::Json);
-        let is_reported =
-            |mismatch: &&TypeMismatch| mismatch.certain && !is_hidden(expected, &mismatch.path);
-        let Some(mismatch) = found.iter().find(is_reported) else { return };
-        let at = node.member("output").map_or(node.position, |member| member.position);
-        let message = format!(
-            "the capability never returns this result: the example {}",
-            describe(mismatch, "output")
-        );
-        let hint = "Compare it with the result of the capability: `a2s show FILE`.";
-        self.report_example(&member_path(path, "output"), at, message, hint);
-    }
+fn check_output<'n>(
+    checker: &mut TypeChecker<'n, '_>,
+    example: &'n CapabilityExample,
+    node: &'n TreeNode,
+    path: &str,
+) {
+    let Some(expected) = &example.output else { return };
+    let names = checker.names;
+    let scope = LoopScope::default();
+    let result = match &names.capability.output {
+        Some(output) => names.template(output, &scope),
+        None => {
+            let member = |name: &'n str| {
+                (name.to_owned(), (names.variable(name, &scope), MemberPresence::Optional))
+            };
+            let members = names.set().map(member).collect();
+            InferredType::Object(ObjectType { members, open: false })
+        }
+    };
+    let found = find_mismatches(&InferredType::literal(expected), &result, WireForm::Json);
+    let is_reported =
+        |mismatch: &&TypeMismatch| mismatch.certain && !is_hidden(expected, &mismatch.path);
+    let Some(mismatch) = found.iter().find(is_reported) else { return };
+    let at = node.member("output").map_or(node.position, |member| member.position);
+    let message = format!(
+        "the capability never returns this result: the example {}",
+        describe(mismatch, "output")
+    );
+    let hint = "Compare it with the result of the capability: `a2s show FILE`.";
+    report_example(checker, &member_path(path, "output"), at, message, hint);
+}
 
-    fn report_example(&mut self, path: &str, at: SourcePosition, message: String, hint: &str) {
-        let found = Diagnostic::error(error_code::BAD_EXAMPLE, path, at, message).with_hint(hint);
-        self.report(found, Vec::new());
-    }
+fn report_example(
+    checker: &mut TypeChecker<'_, '_>,
+    path: &str,
+    at: SourcePosition,
+    message: String,
+    hint: &str,
+) {
+    let found = Diagnostic::error(error_code::BAD_EXAMPLE, path, at, message).with_hint(hint);
+    checker.report(found, Vec::new());
 }
 
 /// Returns true when the members of an answer's body give its content, and not bytes.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::mismatch_message::{CheckedInput, describe_mismatch};
+use super::references::check_reads;
 use super::{TypeChecker, input_node};
 use crate::document::{Step, TaskInputs};
 use crate::task::InputLocation;
@@ -20,88 +21,92 @@ struct InputTarget<'n> {
     needed: bool,
 }
 
-impl<'n> TypeChecker<'n, '_> {
-    /// Checks the inputs of a step with a task.
-    pub(super) fn check_inputs(
-        &mut self,
-        step: &'n Step,
-        task: &'n Task,
-        inputs: &'n TaskInputs,
-        node: &'n TreeNode,
-    ) {
-        for (place, template) in inputs {
-            let Some((path, node)) = placed_node(step, node, place) else { continue };
-            self.check_reads(template, node, &path);
-            let Some(target) = self.target(task, place) else { continue };
-            let value = self.names.template(template, &self.scope);
-            let mut found = find_mismatches(&value, &target.expected_type, target.form);
-            if target.needed && found.is_empty() && *template == Template::Literal(Value::Null) {
-                let wanted = target.expected_type.kinds().without(JsonTypes::NULL);
-                let reason = MismatchReason::Kind { found: JsonTypes::NULL, wanted };
-                found.push(TypeMismatch {
-                    path: Vec::new(),
-                    reason,
-                    certain: true,
-                    from_declaration: false,
-                });
-            }
-            let input = CheckedInput { place, template, node, path: &path, form: target.form };
-            for mismatch in found {
-                let Some((finding, read)) = describe_mismatch(&input, &mismatch) else { continue };
-                let sources = read.map_or_else(Vec::new, |read| self.sources(read.variable()));
-                self.report(finding, sources);
-            }
+/// Checks the inputs of a step with a task.
+pub(super) fn check_inputs<'n>(
+    checker: &mut TypeChecker<'n, '_>,
+    step: &'n Step,
+    task: &'n Task,
+    inputs: &'n TaskInputs,
+    node: &'n TreeNode,
+) {
+    for (place, template) in inputs {
+        let Some((path, node)) = placed_node(step, node, place) else { continue };
+        check_reads(checker, template, node, &path);
+        let Some(target) = find_target(checker, task, place) else { continue };
+        let value = checker.names.template(template, &checker.scope);
+        let mut found = find_mismatches(&value, &target.expected_type, target.form);
+        if target.needed && found.is_empty() && *template == Template::Literal(Value::Null) {
+            let wanted = target.expected_type.kinds().without(JsonTypes::NULL);
+            let reason = MismatchReason::Kind { found: JsonTypes::NULL, wanted };
+            found.push(TypeMismatch {
+                path: Vec::new(),
+                reason,
+                certain: true,
+                from_declaration: false,
+            });
+        }
+        let input = CheckedInput { place, template, node, path: &path, form: target.form };
+        for mismatch in found {
+            let Some((finding, read)) = describe_mismatch(&input, &mismatch) else { continue };
+            let sources = read.map_or_else(Vec::new, |read| checker.sources(read.variable()));
+            checker.report(finding, sources);
         }
     }
+}
 
-    /// The requirements of a location; `None` when they are not known.
-    fn target(&self, task: &'n Task, place: &InputLocation) -> Option<InputTarget<'n>> {
-        match (task, place) {
-            (Task::OpenApi(task), InputLocation::Body) => self.body_target(task),
-            (Task::OpenApi(task), _) => {
-                let book = SchemaContext { schemas: (&**task).into(), budget: self.names.budget };
-                let parameter = task.parameters.iter().find(|p| p.is_at(place))?;
-                let form = match &parameter.content {
-                    None => WireForm::Text,
-                    Some(media_type) if media_type.is_json() => WireForm::Json,
-                    Some(_) => return None,
-                };
-                let takes = InferredType::from_schema(&parameter.schema, book);
-                // Null is not sent.
-                let takes = if parameter.required { takes } else { takes.or_null() };
-                Some(InputTarget { expected_type: takes, form, needed: parameter.required })
-            }
-            (Task::Graphql(task), _) => {
-                let mut variables = task.variables.iter();
-                let variable =
-                    variables.find(|v| InputLocation::Variable(v.name.clone()) == *place)?;
-                let takes = variable_type(&variable.kind);
-                Some(InputTarget { expected_type: takes, form: WireForm::Json, needed: false })
-            }
-            (Task::Mcp(task), InputLocation::Argument(name)) => {
-                let book = SchemaContext { schemas: task.inputs(), budget: self.names.budget };
-                let takes = InferredType::from_schema(task.argument_schema(name)?, book);
-                Some(InputTarget { expected_type: takes, form: WireForm::Json, needed: false })
-            }
-            (Task::Mcp(_), _) => None,
+/// The requirements of a location; `None` when they are not known.
+fn find_target<'n>(
+    checker: &TypeChecker<'n, '_>,
+    task: &'n Task,
+    place: &InputLocation,
+) -> Option<InputTarget<'n>> {
+    match (task, place) {
+        (Task::OpenApi(task), InputLocation::Body) => body_target(checker, task),
+        (Task::OpenApi(task), _) => {
+            let book = SchemaContext { schemas: (&**task).into(), budget: checker.names.budget };
+            let parameter = task.parameters.iter().find(|p| p.is_at(place))?;
+            let form = match &parameter.content {
+                None => WireForm::Text,
+                Some(media_type) if media_type.is_json() => WireForm::Json,
+                Some(_) => return None,
+            };
+            let takes = InferredType::from_schema(&parameter.schema, book);
+            // Null is not sent.
+            let takes = if parameter.required { takes } else { takes.or_null() };
+            Some(InputTarget { expected_type: takes, form, needed: parameter.required })
         }
+        (Task::Graphql(task), _) => {
+            let mut variables = task.variables.iter();
+            let variable = variables.find(|v| InputLocation::Variable(v.name.clone()) == *place)?;
+            let takes = variable_type(&variable.kind);
+            Some(InputTarget { expected_type: takes, form: WireForm::Json, needed: false })
+        }
+        (Task::Mcp(task), InputLocation::Argument(name)) => {
+            let book = SchemaContext { schemas: task.inputs(), budget: checker.names.budget };
+            let takes = InferredType::from_schema(task.argument_schema(name)?, book);
+            Some(InputTarget { expected_type: takes, form: WireForm::Json, needed: false })
+        }
+        (Task::Mcp(_), _) => None,
     }
+}
 
-    fn body_target(&self, task: &'n OpenApiTask) -> Option<InputTarget<'n>> {
-        let body = task.body.as_ref()?;
-        let form = match body.format {
-            BodyFormat::Json => WireForm::Json,
-            BodyFormat::Form | BodyFormat::Multipart => WireForm::Fields,
-            BodyFormat::Text | BodyFormat::Other => return None,
-        };
-        let takes = InferredType::from_schema(
-            &body.schema,
-            SchemaContext { schemas: task.into(), budget: self.names.budget },
-        );
-        // Null is not sent.
-        let takes = if body.required { takes } else { takes.or_null() };
-        Some(InputTarget { expected_type: takes, form, needed: body.required })
-    }
+fn body_target<'n>(
+    checker: &TypeChecker<'n, '_>,
+    task: &'n OpenApiTask,
+) -> Option<InputTarget<'n>> {
+    let body = task.body.as_ref()?;
+    let form = match body.format {
+        BodyFormat::Json => WireForm::Json,
+        BodyFormat::Form | BodyFormat::Multipart => WireForm::Fields,
+        BodyFormat::Text | BodyFormat::Other => return None,
+    };
+    let takes = InferredType::from_schema(
+        &body.schema,
+        SchemaContext { schemas: task.into(), budget: checker.names.budget },
+    );
+    // Null is not sent.
+    let takes = if body.required { takes } else { takes.or_null() };
+    Some(InputTarget { expected_type: takes, form, needed: body.required })
 }
 
 /// The position of a location's input in the document: below the mapping of its group, or next to the
