@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::diagnostic::{Diagnostic, MAX_RELATED, SourcePosition, did_you_mean};
 use crate::document::{Capability, CapabilityStep, OnError, OutputMapping, Step, StepBlock};
 use crate::error_code;
-use crate::field_reader::{CompileMode, DiagnosticSink, SourceLocation};
+use crate::field_reader::{CompileMode, DiagnosticSink};
 use crate::template::VariableReference;
 use crate::tree::{TreeNode, member_path};
 use crate::variable_references::{VariableReader, locals, references};
@@ -110,7 +110,7 @@ impl<'c> DataFlowChecker<'c, '_> {
             let at = root.at(&path).map_or(step.position, |node| node.position);
             let message = format!("`{name}` is not declared under `dependencies`");
             let code = error_code::UNDECLARED_DEPENDENCY;
-            self.diagnostics.error_with_hint(code, &path, at, message, hint);
+            self.diagnostics.error_with_hint(code, (path, at), message, hint);
         });
         if self.diagnostics.has_errors() {
             // Perhaps the step that uses it could not be read.
@@ -119,8 +119,8 @@ impl<'c> DataFlowChecker<'c, '_> {
         for dependency in &capability.dependencies {
             if !used.contains(&dependency.capability) {
                 let message = format!("no step uses `{}`", dependency.capability);
-                let (path, at) = (&dependency.pointer, dependency.position);
-                self.diagnostics.warning(error_code::UNUSED_DEPENDENCY, path, at, message);
+                let location = (&dependency.pointer, dependency.position);
+                self.diagnostics.warning(error_code::UNUSED_DEPENDENCY, location, message);
             }
         }
     }
@@ -141,8 +141,8 @@ impl<'c> DataFlowChecker<'c, '_> {
             if !read.contains(&parameter.name) {
                 let path = format!("parameters[{index}]");
                 let message = format!("no step uses the parameter `{}`", parameter.name);
-                let at = position(&path);
-                self.diagnostics.warning(error_code::UNUSED_PARAMETER, &path, at, message);
+                let location = (&path, position(&path));
+                self.diagnostics.warning(error_code::UNUSED_PARAMETER, location, message);
             }
         }
         // Without `output`, everything that is set is part of the result.
@@ -158,8 +158,8 @@ impl<'c> DataFlowChecker<'c, '_> {
                     let at = member.map_or(step.position, |member| member.position);
                     let message =
                         format!("no step reads the output `{name}`, and `output` does not list it");
-                    let path = member_path(&mapping, &name);
-                    self.diagnostics.warning(error_code::UNUSED_OUTPUT, &path, at, message);
+                    let location = (member_path(&mapping, &name), at);
+                    self.diagnostics.warning(error_code::UNUSED_OUTPUT, location, message);
                 }
             }
         });
@@ -252,7 +252,7 @@ impl<'c> DataFlowChecker<'c, '_> {
             let at = at.map_or(step.position, |node| node.position);
             let message = format!("`{name}` is already the name of {taken}");
             let hint = format!("Choose another name with `{field}: {{as: …}}`.");
-            self.diagnostics.error_with_hint(error_code::DUPLICATE_ID, &path, at, message, hint);
+            self.diagnostics.error_with_hint(error_code::DUPLICATE_ID, (path, at), message, hint);
         }
     }
 
@@ -281,14 +281,8 @@ impl<'c> DataFlowChecker<'c, '_> {
                     step.id
                 );
                 let hint = "To use the value outside, map it to an output of the step.";
-                let SourceLocation { path, position } = reader.site(self.root, reference);
-                self.diagnostics.error_with_hint(
-                    error_code::LATER_OUTPUT,
-                    &path,
-                    position,
-                    message,
-                    hint,
-                );
+                let location = reader.site(self.root, reference);
+                self.diagnostics.error_with_hint(error_code::LATER_OUTPUT, location, message, hint);
                 continue;
             }
             let Some(setters) = self.setters.get(name) else {
@@ -296,8 +290,8 @@ impl<'c> DataFlowChecker<'c, '_> {
                 continue;
             };
             let (message, hint) = self.explain(reader, reference, setters);
-            let SourceLocation { path, position } = reader.site(self.root, reference);
-            let mut late = Diagnostic::error(error_code::LATER_OUTPUT, &path, position, message);
+            let location = reader.site(self.root, reference);
+            let mut late = Diagnostic::error(error_code::LATER_OUTPUT, location, message);
             for step in setters.iter().take(MAX_RELATED) {
                 let set_here = self.output_position(step, name);
                 late = late.with_related(set_here, format!("`{}` sets it here", step.id));
@@ -388,7 +382,7 @@ impl<'c> DataFlowChecker<'c, '_> {
         if (close.is_none() && !is_strict) || !self.doubted.insert(name) {
             return;
         }
-        let SourceLocation { path, position } = reader.site(self.root, reference);
+        let location = reader.site(self.root, reference);
         let message = if is_strict {
             format!("`{name}` is neither an output of a step nor declared under `parameters`")
         } else {
@@ -400,7 +394,7 @@ impl<'c> DataFlowChecker<'c, '_> {
             }
             None => format!("Declare `{name}` under `parameters`, or correct the name."),
         };
-        let found = Diagnostic::error(error_code::LIKELY_MISSPELT, &path, position, message);
+        let found = Diagnostic::error(error_code::LIKELY_MISSPELT, location, message);
         let is_refused = is_strict && self.mode == CompileMode::Publish;
         let found = if is_refused { found } else { found.into_warning() };
         self.diagnostics.diagnostics.push(found.with_hint(hint));
@@ -440,7 +434,7 @@ impl<'c> DataFlowChecker<'c, '_> {
                 let mapping = member_path(&step.pointer, "output_mapping");
                 let path = member_path(&mapping, &other);
                 let at = place(step, &other);
-                let clash = Diagnostic::error(error_code::PARALLEL_CONFLICT, &path, at, message);
+                let clash = Diagnostic::error(error_code::PARALLEL_CONFLICT, (path, at), message);
                 let clash = clash.with_related(place(first_step, &one), "first set here");
                 self.diagnostics.diagnostics.push(clash);
             }

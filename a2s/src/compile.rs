@@ -123,7 +123,7 @@ fn check_keys(root: &TreeNode, mode: CompileMode, findings: &mut DiagnosticSink)
     }
     let Some((path, position)) = tree::find_long_key(root, "") else { return };
     let message = format!("a key has more than {} bytes", tree::MAX_KEY_BYTES);
-    let found = Diagnostic::error(error_code::BUDGET, &path, position, message)
+    let found = Diagnostic::error(error_code::BUDGET, (path, position), message)
         .with_hint("Shorten the key; write long text as a value.");
     findings.diagnostics.push(if mode == CompileMode::Publish {
         found
@@ -175,9 +175,9 @@ fn check_text(path: &str, node: &TreeNode, mode: CompileMode, findings: &mut Dia
                 u32::from(control)
             );
             if mode == CompileMode::Publish {
-                findings.error(code, path, node.position, message);
+                findings.error(code, (path, node.position), message);
             } else {
-                findings.warning(code, path, node.position, message);
+                findings.warning(code, (path, node.position), message);
             }
         }
     }
@@ -195,6 +195,7 @@ fn check_checksum(
         key: member.position,
     });
     let at = field.as_ref().map_or(root.position, |field| field.node.position);
+    let location = ("checksum", at);
     let filled = field.filter(|field| match &field.node.kind {
         NodeValue::Null => false,
         NodeValue::String(text) => !text.is_empty() && !is_placeholder(text),
@@ -208,11 +209,9 @@ fn check_checksum(
             None => "the checksum is a placeholder".to_owned(),
         };
         match mode {
-            CompileMode::Draft => {
-                findings.warning(error_code::CHECKSUM_MISSING, "checksum", at, message)
-            }
+            CompileMode::Draft => findings.warning(error_code::CHECKSUM_MISSING, location, message),
             CompileMode::Final | CompileMode::Publish => {
-                findings.error(error_code::CHECKSUM_MISSING, "checksum", at, message)
+                findings.error(error_code::CHECKSUM_MISSING, location, message)
             }
         }
         return Some(DeclaredChecksum::Missing);
@@ -224,7 +223,7 @@ fn check_checksum(
     {
         let message =
             format!("the document states the checksum {stated}, but its content has {digest}");
-        findings.error(error_code::CHECKSUM_MISMATCH, "checksum", at, message);
+        findings.error(error_code::CHECKSUM_MISMATCH, location, message);
     }
     Some(DeclaredChecksum::Given(stated))
 }

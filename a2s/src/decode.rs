@@ -28,7 +28,7 @@ pub(crate) fn decode_capability(
     if matches!(root.kind, NodeValue::Null) {
         let hint = "Start the document with `a2s: 1.0.0` and the `name` of the capability.";
         let message = "the document is empty";
-        findings.error_with_hint(error_code::MISSING_FIELD, "", root.position, message, hint);
+        findings.error_with_hint(error_code::MISSING_FIELD, ("", root.position), message, hint);
         return None;
     }
     let mut fields = ObjectReader::open(&DocumentField::root(root), "a capability", findings)?;

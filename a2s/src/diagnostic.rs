@@ -70,19 +70,32 @@ pub struct SourcePosition {
     pub column: usize,
 }
 
+/// A location in a document: its path, and its position in the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SourceLocation {
+    pub(crate) path: String,
+    pub(crate) position: SourcePosition,
+}
+
+impl<P: Into<String>> From<(P, SourcePosition)> for SourceLocation {
+    fn from((path, position): (P, SourcePosition)) -> Self {
+        Self { path: path.into(), position }
+    }
+}
+
 impl Diagnostic {
     /// Creates an error with the remedy of its code as the hint.
     pub(crate) fn error(
         code: ErrorCode,
-        path: &str,
-        position: SourcePosition,
-        message: String,
+        location: impl Into<SourceLocation>,
+        message: impl Into<String>,
     ) -> Self {
+        let SourceLocation { path, position } = location.into();
         Self {
             code: code.id.to_owned(),
             severity: DiagnosticSeverity::Error,
-            message,
-            path: path.to_owned(),
+            message: message.into(),
+            path,
             position,
             hint: Some(code.remedy.to_owned()),
             related: Vec::new(),

@@ -3,7 +3,7 @@
 mod object_reader;
 
 use crate::diagnostic::{
-    Diagnostic, DiagnosticList, MAX_RELATED, RelatedPosition, SourcePosition, did_you_mean,
+    Diagnostic, DiagnosticList, MAX_RELATED, RelatedPosition, SourceLocation, did_you_mean,
 };
 use crate::error_code::{self, ErrorCode};
 use crate::tree::NodeValue;
@@ -22,13 +22,6 @@ pub(crate) enum CompileMode {
     Publish,
 }
 
-/// A location in a document: its path, and its position in the text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SourceLocation {
-    pub(crate) path: String,
-    pub(crate) position: SourcePosition,
-}
-
 /// The diagnostics so far.
 #[derive(Debug, Default)]
 pub(crate) struct DiagnosticSink {
@@ -44,62 +37,58 @@ impl DiagnosticSink {
     pub(crate) fn error(
         &mut self,
         code: ErrorCode,
-        path: &str,
-        at: SourcePosition,
+        location: impl Into<SourceLocation>,
         message: impl Into<String>,
     ) {
-        self.diagnostics.push(Diagnostic::error(code, path, at, message.into()));
+        self.diagnostics.push(Diagnostic::error(code, location, message));
     }
 
     /// Adds an error with a specific hint.
     pub(crate) fn error_with_hint(
         &mut self,
         code: ErrorCode,
-        path: &str,
-        at: SourcePosition,
+        location: impl Into<SourceLocation>,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.diagnostics.push(Diagnostic::error(code, path, at, message.into()).with_hint(hint));
+        self.diagnostics.push(Diagnostic::error(code, location, message).with_hint(hint));
     }
 
     /// Adds a warning.
     pub(crate) fn warning(
         &mut self,
         code: ErrorCode,
-        path: &str,
-        at: SourcePosition,
+        location: impl Into<SourceLocation>,
         message: impl Into<String>,
     ) {
-        self.diagnostics.push(Diagnostic::error(code, path, at, message.into()).into_warning());
+        self.diagnostics.push(Diagnostic::error(code, location, message).into_warning());
     }
 
     /// Adds a warning with a specific hint.
     pub(crate) fn warning_with_hint(
         &mut self,
         code: ErrorCode,
-        path: &str,
-        at: SourcePosition,
+        location: impl Into<SourceLocation>,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        let diagnostic = Diagnostic::error(code, path, at, message.into()).with_hint(hint);
+        let diagnostic = Diagnostic::error(code, location, message).with_hint(hint);
         self.diagnostics.push(diagnostic.into_warning());
     }
 
     /// Adds an error for a feature of a2s 1.1 in a document of 1.0. One error covers all such locations,
     /// because one line fixes them all.
-    pub(crate) fn require_version(&mut self, path: &str, at: SourcePosition, what: &str) {
+    pub(crate) fn require_version(&mut self, location: SourceLocation, what: &str) {
         if !self.older {
             return;
         }
         let code = error_code::NEWER_FIELD;
         match self.diagnostics.iter_mut().find(|known| known.code == code.id) {
-            None => self.error(code, path, at, format!("{what} requires a2s 1.1")),
+            None => self.error(code, location, format!("{what} requires a2s 1.1")),
             Some(first) if first.related.len() < MAX_RELATED => {
                 first.related.push(RelatedPosition {
                     message: format!("{what} requires it too"),
-                    position: at,
+                    position: location.position,
                 });
             }
             Some(_) => {}
@@ -126,8 +115,7 @@ impl DiagnosticSink {
             }
         };
         let message = format!("`{}` is not a valid {what}", shorten_for_message(found));
-        let at = field.node.position;
-        self.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
+        self.error_with_hint(error_code::BAD_VALUE, field.at_value(), message, hint);
     }
 
     /// Adds the error for a value of the wrong type. `demand` describes the required value.
@@ -168,13 +156,13 @@ impl DiagnosticSink {
             }
         };
         let message = format!("{found}; {demand}");
-        self.error_with_hint(error_code::WRONG_TYPE, &field.path, at, message, hint);
+        self.error_with_hint(error_code::WRONG_TYPE, (&field.path, at), message, hint);
     }
 
     /// Adds the error of a placeholder that was not replaced.
     pub(crate) fn placeholder(&mut self, field: &DocumentField<'_>, text: &str) {
         let message = format!("the placeholder `{}` was not replaced", shorten_for_message(text));
-        self.error(error_code::PLACEHOLDER, &field.path, field.node.position, message);
+        self.error(error_code::PLACEHOLDER, field.at_value(), message);
     }
 
     /// Returns true when the findings contain an error.

@@ -305,7 +305,7 @@ fn decode_headers(
                 (entry.node.position, (message, "Remove the other characters.".to_owned()))
             }
         };
-        findings.error_with_hint(special.code, &entry.path, at, message, hint);
+        findings.error_with_hint(special.code, (&entry.path, at), message, hint);
     }
     kept
 }

@@ -221,7 +221,7 @@ impl Template {
                 Self::Literal(node.to_value())
             }
             NodeValue::String(text) => Self::parse(text).unwrap_or_else(|message| {
-                findings.error(error_code::BAD_TEMPLATE, path, node.position, message);
+                findings.error(error_code::BAD_TEMPLATE, (path, node.position), message);
                 Self::Literal(Value::Null)
             }),
             NodeValue::Array(items) => {

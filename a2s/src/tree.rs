@@ -196,7 +196,7 @@ pub(crate) fn parse(source: &[u8]) -> (Option<TreeNode>, DiagnosticList) {
     if source.len() > MAX_BYTES {
         let message =
             format!("the document has {} bytes; at most {MAX_BYTES} are allowed", source.len());
-        return (None, Diagnostic::error(error_code::TOO_LARGE, "", start, message).into());
+        return (None, Diagnostic::error(error_code::TOO_LARGE, ("", start), message).into());
     }
     let text = match std::str::from_utf8(source) {
         Ok(text) => text,
@@ -204,7 +204,7 @@ pub(crate) fn parse(source: &[u8]) -> (Option<TreeNode>, DiagnosticList) {
             let before = String::from_utf8_lossy(&source[..error.valid_up_to()]);
             let message = "the document has a byte here that is not UTF-8".to_owned();
             let diagnostic =
-                Diagnostic::error(error_code::NOT_UTF8, "", position_after(&before), message);
+                Diagnostic::error(error_code::NOT_UTF8, ("", position_after(&before)), message);
             return (None, diagnostic.into());
         }
     };
@@ -290,7 +290,7 @@ fn refuse_duplicates(members: &[NodeMember], path: &str, diagnostics: &mut Diagn
             format!("`{}` is written twice", member.key)
         };
         let path = member_path(path, &member.key);
-        let twice = Diagnostic::error(error_code::DUPLICATE_KEY, &path, member.position, message);
+        let twice = Diagnostic::error(error_code::DUPLICATE_KEY, (path, member.position), message);
         diagnostics.push(twice.with_related(first, "first written here"));
     }
 }

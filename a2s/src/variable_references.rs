@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::diagnostic::SourceLocation;
 use crate::document::{Capability, OnError, Step, StepBlock};
-use crate::field_reader::SourceLocation;
 use crate::template::{Template, VariableReference};
 use crate::tree::{NodeValue, TreeNode, item_path, member_path};
 

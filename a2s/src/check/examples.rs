@@ -22,7 +22,7 @@ pub(super) fn check_examples(
         let mut report = |path: String, message: String, hint: Option<String>| {
             let at = place_of(root, index, &path);
             let hint = hint.unwrap_or_else(|| error_code::BAD_EXAMPLE.remedy.to_owned());
-            findings.error_with_hint(error_code::BAD_EXAMPLE, &path, at, message, hint);
+            findings.error_with_hint(error_code::BAD_EXAMPLE, (path, at), message, hint);
         };
         check_inputs(capability, &interface, example, &path, &mut report);
         check_answers(capability, example, &path, &mut report);

@@ -1,5 +1,6 @@
 //! Optional parameters without a default: where they are read, there may be no value.
 
+use crate::diagnostic::SourceLocation;
 use crate::document::{Capability, Parameter, Step, TaskStep};
 use crate::error_code;
 use crate::field_reader::DiagnosticSink;
@@ -32,7 +33,7 @@ pub(super) fn check_absent(
     capability: &Capability,
     step: &Step,
     is_set: &dyn Fn(&str) -> bool,
-    site: &dyn Fn(&VariableReference) -> crate::field_reader::SourceLocation,
+    site: &dyn Fn(&VariableReference) -> SourceLocation,
     findings: &mut DiagnosticSink,
 ) {
     let mut uses = Vec::new();
@@ -59,21 +60,21 @@ pub(super) fn check_absent(
         if is_set(name) {
             continue;
         }
-        let crate::field_reader::SourceLocation { path, position } = site(reference);
+        let location = site(reference);
         let code = error_code::ABSENT_INPUT;
         match found {
             OptionalUse::Needed(_, place) => {
                 let message = format!("`{place}` requires a value, but `{name}` is optional");
-                findings.error(code, &path, position, message);
+                findings.error(code, location, message);
             }
             OptionalUse::InText(_) => {
                 let message =
                     format!("`{name}` is optional; without a value, the text contains `null`");
-                findings.warning(code, &path, position, message);
+                findings.warning(code, location, message);
             }
             OptionalUse::Part(_) => {
                 let message = format!("`{name}` is optional; without a value, the step fails here");
-                findings.warning(code, &path, position, message);
+                findings.warning(code, location, message);
             }
         }
     }

@@ -22,7 +22,7 @@ pub(super) fn decode_examples(
     if items.len() > MAX_EXAMPLES {
         let message =
             format!("the list has {} examples; at most {MAX_EXAMPLES} are allowed", items.len());
-        findings.error(error_code::BAD_VALUE, &field.path, field.key, message);
+        findings.error(error_code::BAD_VALUE, field.at_key(), message);
     }
     // One that cannot be read has a substitute, so that the place of each is its index.
     items.iter().take(MAX_EXAMPLES).map(|item| decode_example(item, findings)).collect()
@@ -50,7 +50,7 @@ fn decode_example(item: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Ca
             Err(reason) => {
                 let message =
                     format!("`{}` is not the path of a step: {reason}", shorten_for_message(step));
-                findings.error(error_code::BAD_EXAMPLE, &entry.path, entry.key, message);
+                findings.error(error_code::BAD_EXAMPLE, entry.at_key(), message);
                 continue;
             }
         };

@@ -25,7 +25,7 @@ pub(super) fn decode_language(
     let version = decode_semver(&field, findings)?;
     if !matches!((version.major, version.minor), (1, 0 | 1)) {
         let message = format!("this compiler supports a2s 1.0 and 1.1, not {version}");
-        findings.error(error_code::LANGUAGE_VERSION, &field.path, field.node.position, message);
+        findings.error(error_code::LANGUAGE_VERSION, field.at_value(), message);
         return None;
     }
     Some(version)
@@ -67,8 +67,7 @@ pub(super) fn decode_description(
         };
         findings.error_with_hint(
             error_code::BAD_VALUE,
-            &field.path,
-            field.node.position,
+            field.at_value(),
             message,
             "Describe in one sentence what the capability does.",
         );
@@ -86,8 +85,7 @@ pub(super) fn decode_charset(field: Option<DocumentField<'_>>, findings: &mut Di
         let message = format!("unsupported charset `{text}`; documents must be utf-8");
         findings.error_with_hint(
             error_code::BAD_VALUE,
-            &field.path,
-            field.node.position,
+            field.at_value(),
             message,
             "Write `charset: utf-8`, or leave the field out.",
         );
@@ -174,8 +172,7 @@ fn decode_dependency(
         if range.is_err() {
             findings.error_with_hint(
                 error_code::BAD_VERSION,
-                &field.path,
-                field.node.position,
+                field.at_value(),
                 format!("`{text}` is not a range of versions"),
                 "Write a semver range such as `^1.0.0` or `>=1.2, <2`.",
             );
@@ -203,20 +200,10 @@ fn decode_pin(
         let message = "the pinned checksum is a placeholder";
         match mode {
             CompileMode::Draft => {
-                findings.warning(
-                    error_code::DEPENDENCY_PIN,
-                    &field.path,
-                    field.node.position,
-                    message,
-                );
+                findings.warning(error_code::DEPENDENCY_PIN, field.at_value(), message);
             }
             CompileMode::Final | CompileMode::Publish => {
-                findings.error(
-                    error_code::DEPENDENCY_PIN,
-                    &field.path,
-                    field.node.position,
-                    message,
-                );
+                findings.error(error_code::DEPENDENCY_PIN, field.at_value(), message);
             }
         }
         return None;
@@ -235,8 +222,7 @@ pub(crate) fn decode_digest(
         .map_err(|error: crate::DigestError| {
             let message = format!("`{}` is not a checksum; {error}", shorten_for_message(text));
             let hint = format!("Write the checksum that {source}.");
-            let at = field.node.position;
-            findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
+            findings.error_with_hint(error_code::BAD_VALUE, field.at_value(), message, hint);
         })
         .ok()
 }
@@ -249,7 +235,7 @@ fn twice(
     findings: &mut DiagnosticSink,
 ) {
     let code = error_code::DUPLICATE_ID;
-    let diagnostic = Diagnostic::error(code, &item.path, item.node.position, message)
+    let diagnostic = Diagnostic::error(code, item.at_value(), message)
         .with_hint("Remove one of the two.")
         .with_related(first, "first written here");
     findings.diagnostics.push(diagnostic);
@@ -257,7 +243,6 @@ fn twice(
 
 /// Reads a semantic version. It accepts `1.0` for `1.0.0`, as in the published examples.
 fn decode_semver(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Option<Version> {
-    let at = field.node.position;
     let text = match &field.node.kind {
         NodeValue::String(text) => text,
         NodeValue::Number(number) => {
@@ -266,7 +251,7 @@ fn decode_semver(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Op
             let full =
                 if number.is_f64() { format!("{number}.0") } else { format!("{number}.0.0") };
             let hint = format!("Write the version in quotes: \"{full}\".");
-            findings.error_with_hint(error_code::BAD_VERSION, &field.path, at, message, hint);
+            findings.error_with_hint(error_code::BAD_VERSION, field.at_value(), message, hint);
             return None;
         }
         _ => {
@@ -287,7 +272,7 @@ fn decode_semver(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Op
     Version::parse(&full)
         .map_err(|error| {
             let message = format!("`{text}` is not a semantic version: {error}");
-            findings.error(error_code::BAD_VERSION, &field.path, at, message);
+            findings.error(error_code::BAD_VERSION, field.at_value(), message);
         })
         .ok()
 }
@@ -338,7 +323,7 @@ fn bad_name(
     findings: &mut DiagnosticSink,
 ) {
     let message = format!("`{}` is not a valid {what}", shorten_for_message(text));
-    findings.error_with_hint(error_code::BAD_NAME, &field.path, field.node.position, message, hint);
+    findings.error_with_hint(error_code::BAD_NAME, field.at_value(), message, hint);
 }
 
 fn capitalise(text: &str) -> String {
@@ -365,8 +350,7 @@ fn bounded_items<'n>(
                 format!("the list has {} {what}s; at most {MAX_LIST} are allowed", items.len());
             (message, format!("Name fewer {what}s."))
         };
-        let at = field.node.position;
-        findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
+        findings.error_with_hint(error_code::BAD_VALUE, field.at_value(), message, hint);
         items.truncate(MAX_LIST);
     }
     items
@@ -384,7 +368,7 @@ pub(super) fn short_text(
     }
     if text.trim().is_empty() || text.len() > MAX_TEXT {
         let message = format!("a text of 1 to {MAX_TEXT} bytes is required here");
-        findings.error(error_code::BAD_VALUE, &field.path, field.node.position, message);
+        findings.error(error_code::BAD_VALUE, field.at_value(), message);
         return None;
     }
     Some(text.to_owned())

@@ -19,7 +19,7 @@ pub(super) fn decode_parameters(
     if items.len() > MAX_LIST {
         let message =
             format!("the list has {} parameters; at most {MAX_LIST} are allowed", items.len());
-        findings.error(error_code::BAD_VALUE, &field.path, field.key, message);
+        findings.error(error_code::BAD_VALUE, field.at_key(), message);
     }
     let mut parameters: Vec<(Parameter, SourcePosition)> = Vec::new();
     for item in items.iter().take(MAX_LIST) {
@@ -34,15 +34,13 @@ pub(super) fn decode_parameters(
             let message = format!("`{text}` is not a valid name of a variable");
             findings.error_with_hint(
                 error_code::BAD_NAME,
-                &name.path,
-                name.node.position,
+                name.at_value(),
                 message,
                 "Start with a letter and use only letters, digits, `_` and `-`.",
             );
         } else if let Some((_, first)) = known {
             let message = format!("the parameter `{text}` is declared already");
-            let at = name.node.position;
-            let twice = Diagnostic::error(error_code::DUPLICATE_ID, &name.path, at, message);
+            let twice = Diagnostic::error(error_code::DUPLICATE_ID, name.at_value(), message);
             findings.diagnostics.push(twice.with_related(*first, "first written here"));
         } else {
             parameters.push((parameter, name.node.position));
@@ -73,8 +71,7 @@ fn decode_parameter(
     let stated = required.as_ref().and_then(|field| field.boolean(findings));
     if let (Some(required), Some(true), Some(default)) = (&required, stated, &default) {
         let message = "a parameter with a default cannot be required";
-        let at = required.node.position;
-        let both = Diagnostic::error(error_code::BAD_VALUE, &required.path, at, message.to_owned())
+        let both = Diagnostic::error(error_code::BAD_VALUE, required.at_value(), message)
             .with_hint("Remove `required`, or the default.")
             .with_related(default.key, "the default");
         findings.diagnostics.push(both);
@@ -97,7 +94,7 @@ fn decode_parameter(
             let message =
                 "a secret must not have a default: every reader of the document could read it";
             let hint = "Remove the default; the caller gives the value when the capability runs.";
-            findings.error_with_hint(error_code::BAD_VALUE, &field.path, field.key, message, hint);
+            findings.error_with_hint(error_code::BAD_VALUE, field.at_key(), message, hint);
         } else {
             parameter.default = Some(decode_default(&field, &parameter, findings));
         }
@@ -114,8 +111,7 @@ fn decode_default(
     if let Some(reason) = parameter.find_violation(&value) {
         let message = format!("the default is not a valid value: {reason}");
         let hint = "Write a default that is also valid as an input.";
-        let at = field.node.position;
-        findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
+        findings.error_with_hint(error_code::BAD_VALUE, field.at_value(), message, hint);
     }
     value
 }
@@ -130,20 +126,19 @@ fn decode_choices(
     if empty || items.len() > MAX_LIST {
         let message = format!("`enum` must have 1 to {MAX_LIST} values");
         let hint = "List the values that the parameter accepts, or remove `enum`.";
-        findings.error_with_hint(error_code::BAD_VALUE, &field.path, field.key, message, hint);
+        findings.error_with_hint(error_code::BAD_VALUE, field.at_key(), message, hint);
     }
     let mut choices: Vec<Value> = Vec::new();
     for item in items.iter().take(MAX_LIST) {
         let value = item.node.to_value();
-        let at = item.node.position;
         if choices.contains(&value) {
             let message = format!("`{value}` is in the list already");
             let hint = "Remove one of the two.";
-            findings.error_with_hint(error_code::DUPLICATE_ID, &item.path, at, message, hint);
+            findings.error_with_hint(error_code::DUPLICATE_ID, item.at_value(), message, hint);
         } else if let Some(kind) = kind.filter(|kind| !kind.accepts(&value)) {
             let message = format!("this is not a value of the type `{}`", kind.as_str());
             let hint = "Write values of the parameter's type.";
-            findings.error_with_hint(error_code::BAD_VALUE, &item.path, at, message, hint);
+            findings.error_with_hint(error_code::BAD_VALUE, item.at_value(), message, hint);
         } else {
             choices.push(value);
         }
@@ -161,8 +156,7 @@ fn decode_patterns(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> 
         } else {
             findings.error_with_hint(
                 error_code::BAD_VALUE,
-                &item.path,
-                item.node.position,
+                item.at_value(),
                 format!("`{text}` is not a pattern"),
                 "Write words, and one `*` at the position of the value: \"in *\".",
             );

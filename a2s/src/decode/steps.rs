@@ -107,8 +107,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
             if !is_name(name) {
                 self.findings.error_with_hint(
                     error_code::BAD_NAME,
-                    &entry.path,
-                    entry.key,
+                    entry.at_key(),
                     format!("`{}` is not a valid name of a variable", shorten_for_message(name)),
                     "Start with a letter and use only letters, digits, `_` and `-`.",
                 );
@@ -143,12 +142,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
             let text = field.string(self.findings)?;
             Condition::parse(text)
                 .map_err(|message| {
-                    self.findings.error(
-                        error_code::BAD_CONDITION,
-                        &field.path,
-                        field.node.position,
-                        message,
-                    );
+                    self.findings.error(error_code::BAD_CONDITION, field.at_value(), message);
                 })
                 .ok()
         });
@@ -156,7 +150,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         let branch = fields.take("if_true");
         if let (Some(plain), Some(_)) = (&plain, &branch) {
             let message = "`steps` means the same as `if_true.steps`; keep one of the two";
-            self.findings.error(error_code::DUPLICATE_KEY, &plain.path, plain.key, message);
+            self.findings.error(error_code::DUPLICATE_KEY, plain.at_key(), message);
         }
         let if_true = match (plain, branch) {
             (Some(steps), None) => self.decode_steps(&steps, depth),
@@ -181,8 +175,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         if matches!(field.node.kind, NodeValue::Array(_)) {
             self.findings.error_with_hint(
                 error_code::WRONG_TYPE,
-                &field.path,
-                field.key,
+                field.at_key(),
                 "this is a list; a branch must be a mapping with the field `steps`",
                 "Write `steps:` below the branch, and the list below `steps:`.",
             );
@@ -201,8 +194,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         if matches!(field.node.kind, NodeValue::Array(_)) && items.is_empty() {
             self.findings.error_with_hint(
                 error_code::BAD_VALUE,
-                &field.path,
-                field.node.position,
+                field.at_value(),
                 "the list of steps is empty; at least one step is required",
                 "Add a step.",
             );
@@ -211,7 +203,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
             let message = format!(
                 "the document has more than {MAX_STEPS} steps, or more than {MAX_NESTING} levels of steps"
             );
-            self.findings.error(error_code::TOO_MANY_STEPS, &field.path, field.key, message);
+            self.findings.error(error_code::TOO_MANY_STEPS, field.at_key(), message);
             return Vec::new();
         }
         self.steps += items.len();
@@ -293,10 +285,9 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
 
     fn decode_id(&mut self, field: &DocumentField<'n>) -> Option<StepId> {
         let id = parse_named(field, "step id", StepId::new, self.findings)?;
-        let at = field.node.position;
-        if let Some(first) = self.ids.insert(id.clone(), at) {
+        if let Some(first) = self.ids.insert(id.clone(), field.node.position) {
             let message = format!("the step on line {} already has the name `{id}`", first.line);
-            let twice = Diagnostic::error(error_code::DUPLICATE_ID, &field.path, at, message);
+            let twice = Diagnostic::error(error_code::DUPLICATE_ID, field.at_value(), message);
             self.findings.diagnostics.push(twice.with_related(first, "first written here"));
         }
         Some(id)
@@ -306,8 +297,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         if word == "task" {
             self.findings.error_with_hint(
                 error_code::BAD_VALUE,
-                &kind.path,
-                kind.node.position,
+                kind.at_value(),
                 "a step with a task must not have `type`",
                 "Remove `type`; `format` states the kind of the task.",
             );
@@ -342,20 +332,8 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         let format = fields.take("format");
         let definition = fields.take_either("task", "definition", self.findings);
         match (&format, &definition) {
-            (None, None) => self.findings.error_with_hint(
-                error_code::MISSING_FIELD,
-                &item.path,
-                item.node.position,
-                "the step has no action",
-                "Give the step `format` and `task`, or `type: capability` and `use`, or a `type` with `steps`.",
-            ),
-            (None, Some(_)) => self.findings.error_with_hint(
-                error_code::MISSING_FIELD,
-                &item.path,
-                item.node.position,
-                "a step with a task requires the field `format`",
-                "Write `format: OpenAPI`, `format: GraphQL` or `format: MCP`.",
-            ),
+            (None, None) => self.findings.error_with_hint(error_code::MISSING_FIELD, item.at_value(), "the step has no action", "Give the step `format` and `task`, or `type: capability` and `use`, or a `type` with `steps`."),
+            (None, Some(_)) => self.findings.error_with_hint(error_code::MISSING_FIELD, item.at_value(), "a step with a task requires the field `format`", "Write `format: OpenAPI`, `format: GraphQL` or `format: MCP`."),
             (Some(_), None) => {
                 fields.require("task", self.findings);
             }
@@ -390,8 +368,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         };
         self.findings.error_with_hint(
             error_code::MISSING_FIELD,
-            &item.path,
-            item.node.position,
+            item.at_value(),
             format!("a step with `{key}` requires the field `type`"),
             format!("Write `type: {}`.", kind.as_str()),
         );
@@ -426,7 +403,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
                 "the mapping has {} entries; at most {MAX_MAPPING} are allowed",
                 entries.len()
             );
-            self.findings.error(error_code::BAD_VALUE, &field.path, field.node.position, message);
+            self.findings.error(error_code::BAD_VALUE, field.at_value(), message);
             entries.truncate(MAX_MAPPING);
         }
         entries

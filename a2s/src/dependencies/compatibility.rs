@@ -72,7 +72,7 @@ struct CompatibilityCheck<'s> {
 impl CompatibilityCheck<'_> {
     fn report(&mut self, code: ErrorCode, dependency: &Dependency, message: String) {
         let (path, at) = (&dependency.pointer, dependency.position);
-        self.found.push(Diagnostic::error(code, path, at, message));
+        self.found.push(Diagnostic::error(code, (path, at), message));
     }
 
     fn report_missing(&mut self, dependency: &Dependency, versions: &[VersionInfo]) {
@@ -93,7 +93,7 @@ impl CompatibilityCheck<'_> {
                 );
                 let (code, at) = (error_code::DEPENDENCY_CHECKSUM, dependency.position);
                 let path = member_path(&dependency.pointer, "checksum");
-                self.found.push(Diagnostic::error(code, &path, at, message).with_hint(hint));
+                self.found.push(Diagnostic::error(code, (path, at), message).with_hint(hint));
             }
             None => {
                 let message = format!(
@@ -119,7 +119,7 @@ impl CompatibilityCheck<'_> {
         if let Some(deprecated) = &chosen.deprecated {
             let message = format!("version {version} of `{name}` is {deprecated}");
             let (code, at) = (error_code::DEPENDENCY_DEPRECATED, dependency.position);
-            let found = Diagnostic::error(code, &dependency.pointer, at, message);
+            let found = Diagnostic::error(code, (&dependency.pointer, at), message);
             self.found.push(found.into_warning());
         }
     }
@@ -215,7 +215,7 @@ impl CompatibilityCheck<'_> {
                 };
                 let code = error_code::DEPENDENCY_INPUTS;
                 let at = step.position;
-                self.found.push(Diagnostic::error(code, &path, at, message).with_hint(hint));
+                self.found.push(Diagnostic::error(code, (path, at), message).with_hint(hint));
             }
         });
     }
@@ -258,7 +258,7 @@ impl CompatibilityCheck<'_> {
                 let (path, at) = (&dependency.pointer, dependency.position);
                 let place = format!("uses `{name}` {other_version}");
                 self.found.push(
-                    Diagnostic::error(code, path, at, message)
+                    Diagnostic::error(code, (path, at), message)
                         .into_warning()
                         .with_related(other.position, place),
                 );

@@ -265,8 +265,7 @@ fn a_remark_moves_to_the_place_of_its_path() {
     let remark = |path: &str| {
         Diagnostic::error(
             error_code::DEPENDENCY_INPUTS,
-            path,
-            SourcePosition::default(),
+            (path, SourcePosition::default()),
             String::new(),
         )
     };

@@ -96,7 +96,7 @@ impl DiagnosticList {
             (errors, warnings) => format!("and {errors} more errors and {warnings} more warnings"),
         };
         let position = self.kept.last().map(|last| last.position).unwrap_or_default();
-        let last = Diagnostic::error(error_code::TOO_MANY_FINDINGS, "", position, more);
+        let last = Diagnostic::error(error_code::TOO_MANY_FINDINGS, ("", position), more);
         self.kept.push(if self.dropped_errors > 0 { last } else { last.into_warning() });
         self.kept
     }
@@ -199,7 +199,11 @@ mod tests {
 
     fn finding(n: usize) -> Diagnostic {
         let position = SourcePosition { line: n, column: 1 };
-        Diagnostic::error(error_code::BAD_VALUE, &format!("a[{n}]"), position, format!("wrong {n}"))
+        Diagnostic::error(
+            error_code::BAD_VALUE,
+            (format!("a[{n}]"), position),
+            format!("wrong {n}"),
+        )
     }
 
     #[test]
@@ -231,7 +235,7 @@ mod tests {
             let path = (0..64).map(|_| format!("[{:?}]", "é".repeat(100))).collect::<String>();
             let message = "\u{1}".repeat(100_000);
             let position = SourcePosition { line: n, column: 1 };
-            found.push(Diagnostic::error(error_code::BAD_VALUE, &path, position, message));
+            found.push(Diagnostic::error(error_code::BAD_VALUE, (path, position), message));
         }
         let listed = found.into_sorted();
         assert!(listed.iter().all(|one| one.message.chars().count() <= MAX_MESSAGE_CHARS + 1));

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::DiagnosticSink;
-use crate::diagnostic::{SourcePosition, did_you_mean};
+use crate::diagnostic::{SourceLocation, SourcePosition, did_you_mean};
 use crate::error_code;
 use crate::tree::{NodeMember, NodeValue, TreeNode, item_path, member_path};
 
@@ -82,7 +82,7 @@ impl<'n> ObjectReader<'n> {
     ) -> Option<DocumentField<'n>> {
         let taken = self.take(key);
         if let Some(taken) = &taken {
-            findings.require_version(&taken.path, taken.key, &format!("the field `{key}`"));
+            findings.require_version(taken.at_key(), &format!("the field `{key}`"));
         }
         taken
     }
@@ -108,8 +108,12 @@ impl<'n> ObjectReader<'n> {
                 Some(example) => format!("Add it: `{example}`."),
                 None => error_code::MISSING_FIELD.remedy.to_owned(),
             };
-            let at = self.node.position;
-            findings.error_with_hint(error_code::MISSING_FIELD, &self.path, at, message, hint);
+            findings.error_with_hint(
+                error_code::MISSING_FIELD,
+                (&self.path, self.node.position),
+                message,
+                hint,
+            );
         }
         taken
     }
@@ -125,7 +129,7 @@ impl<'n> ObjectReader<'n> {
         let (first, second) = (self.take(one), self.take(other));
         if let (Some(_), Some(second)) = (&first, &second) {
             let message = format!("`{one}` and `{other}` are two names for the same field");
-            findings.error(error_code::DUPLICATE_KEY, &second.path, second.key, message);
+            findings.error(error_code::DUPLICATE_KEY, second.at_key(), message);
         }
         first.or(second)
     }
@@ -151,8 +155,7 @@ impl<'n> ObjectReader<'n> {
             };
             findings.error_with_hint(
                 error_code::UNKNOWN_FIELD,
-                &path,
-                member.position,
+                (path, member.position),
                 message,
                 hint,
             );
@@ -164,6 +167,16 @@ impl<'n> DocumentField<'n> {
     /// The whole document, with an empty path.
     pub(crate) fn root(node: &'n TreeNode) -> Self {
         Self { node, path: String::new(), key: node.position }
+    }
+
+    /// Returns the location of the value.
+    pub(crate) fn at_value(&self) -> SourceLocation {
+        SourceLocation { path: self.path.clone(), position: self.node.position }
+    }
+
+    /// Returns the location of the key.
+    pub(crate) fn at_key(&self) -> SourceLocation {
+        SourceLocation { path: self.path.clone(), position: self.key }
     }
 
     /// Returns the text if the value is a string. Reports any other value.
@@ -197,8 +210,7 @@ impl<'n> DocumentField<'n> {
             let (least, most) = (range.start(), range.end());
             let message = format!("{what} cannot be {number}");
             let hint = format!("Write a whole number from {least} to {most}.");
-            let at = self.node.position;
-            findings.error_with_hint(error_code::BAD_VALUE, &self.path, at, message, hint);
+            findings.error_with_hint(error_code::BAD_VALUE, self.at_value(), message, hint);
         }
         found
     }

@@ -14,11 +14,9 @@ use url::Url;
 
 use super::security::{SecurityRequirement, read_security};
 use super::{HeaderRules, Problem, decode_headers, decode_url};
-use crate::diagnostic::did_you_mean;
+use crate::diagnostic::{SourceLocation, did_you_mean};
 use crate::error_code;
-use crate::field_reader::{
-    DiagnosticSink, DocumentField, ObjectReader, SourceLocation, shorten_for_message,
-};
+use crate::field_reader::{DiagnosticSink, DocumentField, ObjectReader, shorten_for_message};
 pub(crate) use selection::{FieldSelection, SelectedField};
 
 /// The maximum length of a query, in bytes.
@@ -184,8 +182,7 @@ pub(crate) fn decode_graphql(
 }
 
 fn report(field: &DocumentField<'_>, (message, hint): Problem, findings: &mut DiagnosticSink) {
-    let at = field.node.position;
-    findings.error_with_hint(error_code::BAD_GRAPHQL, &field.path, at, message, hint);
+    findings.error_with_hint(error_code::BAD_GRAPHQL, field.at_value(), message, hint);
 }
 
 fn read_query(text: &str) -> Result<ast::Document, Problem> {

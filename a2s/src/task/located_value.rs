@@ -3,8 +3,8 @@
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use crate::diagnostic::SourcePosition;
-use crate::field_reader::{DocumentField, SourceLocation, shorten_for_message};
+use crate::diagnostic::{SourceLocation, SourcePosition};
+use crate::field_reader::{DocumentField, shorten_for_message};
 use crate::task::Problem;
 use crate::tree::{NodeValue, TreeNode, item_path, member_path};
 

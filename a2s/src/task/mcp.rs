@@ -13,9 +13,10 @@ use url::Url;
 
 use super::security::{SecurityRequirement, read_security};
 use super::{HeaderRules, Problem, SchemaResolver, decode_headers, decode_url};
+use crate::diagnostic::SourceLocation;
 use crate::error_code;
 use crate::field_reader::{
-    DiagnosticSink, DocumentField, ExpectedType, ObjectReader, SourceLocation, shorten_for_message,
+    DiagnosticSink, DocumentField, ExpectedType, ObjectReader, shorten_for_message,
 };
 use crate::tree::{NodeValue, member_path};
 
@@ -265,8 +266,7 @@ fn check_input_schema(field: &DocumentField<'_>, findings: &mut DiagnosticSink) 
 }
 
 fn report(field: &DocumentField<'_>, (message, hint): Problem, findings: &mut DiagnosticSink) {
-    let at = field.node.position;
-    findings.error_with_hint(error_code::BAD_MCP, &field.path, at, message, hint);
+    findings.error_with_hint(error_code::BAD_MCP, field.at_value(), message, hint);
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub(super) fn check(tree: &TreeNode, diagnostics: &mut DiagnosticList) {
         let message = format!(
             "the document has more than {MAX_DEPTH} levels, or more than {MAX_NODES} values"
         );
-        diagnostics.push(Diagnostic::error(error_code::BUDGET, "", tree.position, message));
+        diagnostics.push(Diagnostic::error(error_code::BUDGET, ("", tree.position), message));
         return;
     }
     check_node(tree, "", diagnostics);
@@ -60,8 +60,7 @@ fn check_node(node: &TreeNode, path: &str, diagnostics: &mut DiagnosticList) {
             if let Err(error) = canonical_json(&node.to_value()) {
                 diagnostics.push(Diagnostic::error(
                     error_code::NUMBER,
-                    path,
-                    node.position,
+                    (path, node.position),
                     error.to_string(),
                 ));
             }

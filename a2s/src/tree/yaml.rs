@@ -57,7 +57,7 @@ pub(super) fn parse(text: &str) -> (Option<TreeNode>, DiagnosticList) {
                 };
                 let path = builder.path();
                 let (message, hint) = explain(&info, text, position, builder.open.last());
-                let diagnostic = Diagnostic::error(code, &path, position, message);
+                let diagnostic = Diagnostic::error(code, (path, position), message);
                 builder.diagnostics.push(match hint {
                     Some(hint) => diagnostic.with_hint(hint),
                     None => diagnostic,
@@ -266,7 +266,7 @@ impl TreeBuilder {
         hint: &str,
     ) {
         let path = self.path();
-        let diagnostic = Diagnostic::error(code, &path, position, message.to_owned());
+        let diagnostic = Diagnostic::error(code, (path, position), message.to_owned());
         self.diagnostics.push(diagnostic.with_hint(hint));
     }
 

@@ -17,9 +17,9 @@ use self::references::{check_items, check_reads, check_reference};
 use super::type_path::PathNotFound;
 use super::{LoopScope, TypeEnv};
 use crate::budget::AnalysisBudget;
-use crate::diagnostic::{Diagnostic, MAX_RELATED, SourcePosition, did_you_mean};
+use crate::diagnostic::{Diagnostic, MAX_RELATED, SourceLocation, SourcePosition, did_you_mean};
 use crate::document::{Capability, CapabilityStep, OnError, Step, StepBlock, StepChoice, TaskStep};
-use crate::field_reader::{CompileMode, DiagnosticSink, SourceLocation, shorten_for_message};
+use crate::field_reader::{CompileMode, DiagnosticSink, shorten_for_message};
 use crate::tree::{TreeNode, member_path};
 
 /// The maximum number of names that a hint lists.

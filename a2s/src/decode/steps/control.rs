@@ -35,12 +35,11 @@ impl<'n> StepDecoder<'n, '_> {
         let catch = fields.take_since_1_1("catch", self.findings);
         if let (Some(on_error), Some(catch)) = (&on_error, &catch) {
             let message = "a step must not have both `on_error` and `catch`".to_owned();
-            let both =
-                Diagnostic::error(error_code::BAD_VALUE, &on_error.path, on_error.key, message)
-                    .with_hint(
-                        "Keep `catch` to handle a failure, or `on_error: continue` to ignore it.",
-                    )
-                    .with_related(catch.key, "`catch`");
+            let both = Diagnostic::error(error_code::BAD_VALUE, on_error.at_key(), message)
+                .with_hint(
+                    "Keep `catch` to handle a failure, or `on_error: continue` to ignore it.",
+                )
+                .with_related(catch.key, "`catch`");
             self.findings.diagnostics.push(both);
         }
         let on_error = on_error.and_then(|field| {
@@ -73,8 +72,7 @@ impl<'n> StepDecoder<'n, '_> {
         {
             let message = "`max_delay` is shorter than `initial_delay`";
             let hint = "Make `max_delay` at least as long as `initial_delay`.";
-            let at = field.node.position;
-            self.findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
+            self.findings.error_with_hint(error_code::BAD_VALUE, field.at_value(), message, hint);
         }
         let backoff = fields.take("backoff").and_then(|field| {
             let known =
@@ -142,8 +140,7 @@ impl<'n> StepDecoder<'n, '_> {
             let message = format!("this is {}; `for_each` requires a list", field.node.describe());
             let hint =
                 "Write a list, or `\"${name}\"` with the name of a variable that contains a list.";
-            let at = field.node.position;
-            self.findings.error_with_hint(error_code::WRONG_TYPE, &field.path, at, message, hint);
+            self.findings.error_with_hint(error_code::WRONG_TYPE, field.at_value(), message, hint);
         }
         template
     }
@@ -165,8 +162,7 @@ impl<'n> StepDecoder<'n, '_> {
         }
         let message = format!("`{}` is not a valid name of a variable", shorten_for_message(text));
         let hint = "Start with a letter and use only letters, digits, `_` and `-`.";
-        let at = field.node.position;
-        self.findings.error_with_hint(error_code::BAD_NAME, &field.path, at, message, hint);
+        self.findings.error_with_hint(error_code::BAD_NAME, field.at_value(), message, hint);
         None
     }
 }
@@ -215,7 +211,6 @@ fn decode_duration(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> 
             "Write digits and a unit, such as `10s`.".to_owned(),
         ),
     };
-    let at = field.node.position;
-    findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
+    findings.error_with_hint(error_code::BAD_VALUE, field.at_value(), message, hint);
     None
 }

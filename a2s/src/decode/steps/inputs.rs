@@ -34,8 +34,7 @@ impl<'n> StepDecoder<'n, '_> {
                     if operation.body.is_none() {
                         self.findings.error_with_hint(
                             error_code::UNKNOWN_INPUT,
-                            &entry.path,
-                            entry.key,
+                            entry.at_key(),
                             "the operation does not accept a body",
                             "Add `requestBody` to the operation, or remove the input.",
                         );
@@ -59,8 +58,7 @@ impl<'n> StepDecoder<'n, '_> {
                 (Task::Graphql(_), _) => {
                     self.findings.error_with_hint(
                         error_code::UNKNOWN_INPUT,
-                        &entry.path,
-                        entry.key,
+                        entry.at_key(),
                         format!(
                             "a GraphQL step accepts `variables`, not `{}`",
                             shorten_for_message(key)
@@ -78,8 +76,7 @@ impl<'n> StepDecoder<'n, '_> {
                 (Task::Mcp(_), _) => {
                     self.findings.error_with_hint(
                         error_code::UNKNOWN_INPUT,
-                        &entry.path,
-                        entry.key,
+                        entry.at_key(),
                         format!(
                             "an MCP step accepts `arguments`, not `{}`",
                             shorten_for_message(key)
@@ -94,11 +91,9 @@ impl<'n> StepDecoder<'n, '_> {
             if !inputs.placed.contains_key(&place) && !inputs.misplaced.contains(&place) {
                 let message = format!("the step does not map `{place}`, which the task requires");
                 let hint = format!("Add it to `input_mapping`: `{place}`.");
-                let at = step.node.position;
                 self.findings.error_with_hint(
                     error_code::MISSING_INPUT,
-                    &step.path,
-                    at,
+                    step.at_value(),
                     message,
                     hint,
                 );
@@ -136,8 +131,7 @@ impl<'n> StepDecoder<'n, '_> {
             [place] => {
                 if inputs.placed.insert((*place).clone(), template).is_some() {
                     let message = format!("`{place}` is mapped twice");
-                    let at = entry.key;
-                    self.findings.error(error_code::DUPLICATE_KEY, &entry.path, at, message);
+                    self.findings.error(error_code::DUPLICATE_KEY, entry.at_key(), message);
                 }
             }
             [] => {
@@ -146,11 +140,9 @@ impl<'n> StepDecoder<'n, '_> {
                     "the task does not accept an input `{}` here",
                     shorten_for_message(name)
                 );
-                let at = entry.key;
                 self.findings.error_with_hint(
                     error_code::UNKNOWN_INPUT,
-                    &entry.path,
-                    at,
+                    entry.at_key(),
                     message,
                     hint,
                 );
@@ -160,11 +152,9 @@ impl<'n> StepDecoder<'n, '_> {
                 let list: Vec<_> = fitting.iter().map(|place| format!("`{place}`")).collect();
                 let message = format!("`{name}` is ambiguous: it could be {}", list.join(" or "));
                 let hint = format!("Write it under {}.", groups_of(&fitting));
-                let at = entry.key;
                 self.findings.error_with_hint(
                     error_code::AMBIGUOUS_INPUT,
-                    &entry.path,
-                    at,
+                    entry.at_key(),
                     message,
                     hint,
                 );

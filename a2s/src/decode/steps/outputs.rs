@@ -47,7 +47,7 @@ impl<'n> StepDecoder<'n, '_> {
         if !named {
             let message =
                 format!("`{}` is not a valid name of an output", shorten_for_message(name));
-            self.findings.error(error_code::BAD_OUTPUT_NAME, &entry.path, entry.key, message);
+            self.findings.error(error_code::BAD_OUTPUT_NAME, entry.at_key(), message);
         }
         named.then_some(parts)
     }
@@ -58,7 +58,7 @@ impl<'n> StepDecoder<'n, '_> {
         entry: &DocumentField<'n>,
         has_head: bool,
     ) -> Option<(OutputSource, Option<serde_json::Value>)> {
-        self.findings.require_version(&entry.path, entry.key, "an output as a mapping");
+        self.findings.require_version(entry.at_key(), "an output as a mapping");
         let mut fields = ObjectReader::open(entry, "an output", self.findings)?;
         let from = fields.take("from");
         let known = [
@@ -74,8 +74,7 @@ impl<'n> StepDecoder<'n, '_> {
         {
             let message = "the result of a capability has no headers and no status";
             let hint = "Write `from: body`, or leave `from` out.";
-            let at = from.node.position;
-            self.findings.error_with_hint(error_code::BAD_VALUE, &from.path, at, message, hint);
+            self.findings.error_with_hint(error_code::BAD_VALUE, from.at_value(), message, hint);
         }
         let source = match part {
             Some(OutputKeyword::Body) => {
@@ -109,8 +108,7 @@ impl<'n> StepDecoder<'n, '_> {
         if text.is_empty() || text.len() > 100 || !text.chars().all(token) {
             let message = format!("`{}` is not a header name", shorten_for_message(text));
             let hint = "Write the header's name, such as `X-Request-Id`.";
-            let at = field.node.position;
-            self.findings.error_with_hint(error_code::BAD_VALUE, &field.path, at, message, hint);
+            self.findings.error_with_hint(error_code::BAD_VALUE, field.at_value(), message, hint);
             return None;
         }
         Some(text.to_owned())
@@ -129,8 +127,7 @@ impl<'n> StepDecoder<'n, '_> {
             Some(query) => format!("Did you mean `{}`?", query.source()),
             None => error_code::BAD_QUERY.remedy.to_owned(),
         };
-        let at = field.node.position;
-        self.findings.error_with_hint(error_code::BAD_QUERY, &field.path, at, message, hint);
+        self.findings.error_with_hint(error_code::BAD_QUERY, field.at_value(), message, hint);
         None
     }
 }

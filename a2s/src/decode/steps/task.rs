@@ -34,17 +34,15 @@ impl<'n> StepDecoder<'n, '_> {
     fn decode_format(&mut self, field: &DocumentField<'n>) -> Option<TaskFormat> {
         let text = field.string(self.findings)?;
         let format = TaskFormat::from_name(text);
-        let at = field.node.position;
         match (format, TaskFormat::explain_unsupported(text)) {
             (Some(TaskFormat::Mcp), _) => {
-                self.findings.require_version(&field.path, at, "the format `MCP`");
+                self.findings.require_version(field.at_value(), "the format `MCP`");
             }
             (Some(TaskFormat::OpenApi | TaskFormat::Graphql), _) => {}
             (None, Some((message, hint))) => {
                 self.findings.error_with_hint(
                     error_code::UNSUPPORTED,
-                    &field.path,
-                    at,
+                    field.at_value(),
                     message,
                     hint,
                 );
@@ -83,8 +81,7 @@ impl<'n> StepDecoder<'n, '_> {
             let port = task.url().port().map_or_else(String::new, |port| format!(":{port}"));
             self.findings.error_with_hint(
                 error_code::FOREIGN_HOST,
-                &address.path,
-                address.position,
+                address,
                 format!("the task sends requests to `{host}{port}`, which `domains` does not list"),
                 format!("Add `{host}{port}` to `domains`, or correct the address."),
             );
@@ -114,8 +111,7 @@ impl<'n> StepDecoder<'n, '_> {
             let host = shorten_for_message(&host);
             self.findings.warning_with_hint(
                 error_code::FOREIGN_HOST,
-                &definition.path,
-                definition.key,
+                definition.at_key(),
                 format!("the task gets tokens from `{host}`, which `domains` does not list"),
                 format!(
                     "Add `{host}` to `domains`: otherwise the executor does not fetch tokens there."
@@ -160,8 +156,12 @@ impl<'n> StepDecoder<'n, '_> {
                 (true, false) => format!("Use one of {}.", known.join(", ")),
             };
             let path = member_path(&field.path, "$ref");
-            let at = reference.position;
-            self.findings.error_with_hint(error_code::BAD_REF, &path, at, message, hint);
+            self.findings.error_with_hint(
+                error_code::BAD_REF,
+                (path, reference.position),
+                message,
+                hint,
+            );
             return None;
         }
         found

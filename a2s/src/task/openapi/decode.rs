@@ -14,8 +14,9 @@ use super::body::decode_body;
 use super::parameter::decode_parameters;
 use super::server::decode_server;
 use super::{HttpMethod, OpenApiTask, OpenApiVersion};
+use crate::diagnostic::SourceLocation;
 use crate::error_code;
-use crate::field_reader::{DiagnosticSink, DocumentField, SourceLocation, shorten_for_message};
+use crate::field_reader::{DiagnosticSink, DocumentField, shorten_for_message};
 use crate::task::located_value::{LocatedValue, MAX_REFS, too_many_refs};
 use crate::task::security::{SecurityReader, SecurityRequirement};
 use crate::tree::NodeValue;
@@ -285,8 +286,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
             self.weight = 0;
             let message = "the task is too large with the content of its `$ref`s";
             let hint = "Keep only the parameters and responses that the step needs.";
-            let SourceLocation { path, position } = spot.location();
-            self.findings.error_with_hint(error_code::BUDGET, &path, position, message, hint);
+            self.findings.error_with_hint(error_code::BUDGET, spot.location(), message, hint);
         }
         Value::Null
     }
@@ -353,8 +353,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        let SourceLocation { path, position } = spot.location();
-        self.findings.error_with_hint(error_code::BAD_OPENAPI, &path, position, message, hint);
+        self.findings.error_with_hint(error_code::BAD_OPENAPI, spot.location(), message, hint);
     }
 
     pub(super) fn warn(
@@ -363,8 +362,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        let SourceLocation { path, position } = spot.location();
-        self.findings.warning_with_hint(error_code::BAD_OPENAPI, &path, position, message, hint);
+        self.findings.warning_with_hint(error_code::BAD_OPENAPI, spot.location(), message, hint);
     }
 }
 

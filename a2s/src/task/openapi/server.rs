@@ -5,7 +5,8 @@ use url::Url;
 
 use super::OpenApiVersion;
 use super::decode::{Layers, OpenApiDecoder};
-use crate::field_reader::{SourceLocation, shorten_for_message};
+use crate::diagnostic::SourceLocation;
+use crate::field_reader::shorten_for_message;
 use crate::task::decode_url;
 use crate::task::located_value::LocatedValue;
 

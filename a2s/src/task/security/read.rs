@@ -7,7 +7,7 @@ use openapiv3 as oas;
 use super::CredentialKind;
 use super::{SecurityRequirement, SecurityScheme};
 use crate::error_code::{self, ErrorCode};
-use crate::field_reader::{DiagnosticSink, DocumentField, SourceLocation, shorten_for_message};
+use crate::field_reader::{DiagnosticSink, DocumentField, shorten_for_message};
 use crate::task::located_value::LocatedValue;
 
 /// The maximum number of authentication alternatives.
@@ -164,18 +164,15 @@ impl<'n> SecurityReader<'n, '_> {
         } else {
             return;
         };
-        let SourceLocation { path, position } = self.root.location();
-        self.findings.warning(error_code::UNSUPPORTED, &path, position, message);
+        self.findings.warning(error_code::UNSUPPORTED, self.root.location(), message);
     }
 
     fn error(&mut self, spot: &LocatedValue<'n>, message: String, hint: &str) {
-        let SourceLocation { path, position } = spot.location();
-        self.findings.error_with_hint(self.code, &path, position, message, hint);
+        self.findings.error_with_hint(self.code, spot.location(), message, hint);
     }
 
     fn warn(&mut self, spot: &LocatedValue<'n>, message: String, hint: impl Into<String>) {
-        let SourceLocation { path, position } = spot.location();
-        self.findings.warning_with_hint(self.code, &path, position, message, hint);
+        self.findings.warning_with_hint(self.code, spot.location(), message, hint);
     }
 }
 

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::TypeChecker;
 use crate::condition::Condition;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, SourceLocation};
 use crate::error_code;
-use crate::field_reader::{CompileMode, SourceLocation};
+use crate::field_reader::CompileMode;
 use crate::types::JsonTypes;
 
 /// Checks that a condition has an outcome for some values of the types that its references have. A
@@ -30,7 +30,7 @@ pub(super) fn check_condition(
             "Compare values of one type; `size`, `int`, `double` and `string` convert.".to_owned()
         }
     };
-    let found = Diagnostic::error(error_code::BAD_CONDITION, &site.path, site.position, message);
+    let found = Diagnostic::error(error_code::BAD_CONDITION, site.clone(), message);
     let found = if checker.mode == CompileMode::Publish { found } else { found.into_warning() };
     checker.report(found.with_hint(hint), Vec::new());
 }

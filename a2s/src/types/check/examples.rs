@@ -145,7 +145,7 @@ fn report_example(
     message: String,
     hint: &str,
 ) {
-    let found = Diagnostic::error(error_code::BAD_EXAMPLE, path, at, message).with_hint(hint);
+    let found = Diagnostic::error(error_code::BAD_EXAMPLE, (path, at), message).with_hint(hint);
     checker.report(found, Vec::new());
 }
 

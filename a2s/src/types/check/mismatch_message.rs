@@ -103,7 +103,7 @@ pub(super) fn describe_mismatch<'t>(
             "Compare it with each form: types, required members and fixed values.".to_owned(),
         ),
     };
-    let found = Diagnostic::error(code, &path, position, message).with_hint(hint);
+    let found = Diagnostic::error(code, (path, position), message).with_hint(hint);
     let found = if is_doubtful(mismatch) { found.into_warning() } else { found };
     Some((found, whole_reference(part.template)))
 }

@@ -82,7 +82,7 @@ fn report_missing_path<'n>(
         None => error_code::QUERY_MISS.remedy.to_owned(),
     };
     let (path, position) = output_site(step, node, output);
-    let found = Diagnostic::error(error_code::QUERY_MISS, &path, position, message);
+    let found = Diagnostic::error(error_code::QUERY_MISS, (path, position), message);
     let declared =
         find_declaration(checker.root, node, task).map(|at| (at, "declared here".to_owned()));
     checker.report(found.into_warning().with_hint(hint), declared.into_iter().collect());
@@ -132,7 +132,7 @@ pub(super) fn check_shared(checker: &mut TypeChecker<'_, '_>) {
                 false => format!("`{name}` is declared as {declared}, but this is {value}"),
             };
             let hint = "Declare the type of the value, or set another name.";
-            let found = Diagnostic::error(error_code::WRONG_TYPE, &path, position, message);
+            let found = Diagnostic::error(error_code::WRONG_TYPE, (path, position), message);
             let shared = checker.root.at("execution.variables.shared");
             let declared = shared.and_then(|shared| shared.member(name));
             let declared = declared.map(|member| (member.position, "declared here".to_owned()));

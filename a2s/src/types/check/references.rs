@@ -1,9 +1,8 @@
 //! References: each leads to something, and a step runs over a list.
 
 use super::{TypeChecker, names_there};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, SourceLocation};
 use crate::error_code;
-use crate::field_reader::SourceLocation;
 use crate::template::PathKey;
 use crate::template::{Template, VariableReference};
 use crate::tree::{NodeValue, TreeNode, item_path, member_path};
@@ -76,9 +75,9 @@ pub(super) fn check_reference<'n>(
         (message, hint)
     };
     let found = if leaves.from_declaration {
-        Diagnostic::error(error_code::QUERY_MISS, &site.path, site.position, message).into_warning()
+        Diagnostic::error(error_code::QUERY_MISS, site.clone(), message).into_warning()
     } else {
-        Diagnostic::error(error_code::WRONG_TYPE, &site.path, site.position, message)
+        Diagnostic::error(error_code::WRONG_TYPE, site.clone(), message)
     };
     let hint = hint.unwrap_or_else(|| "Correct the reference.".to_owned());
     let sources = checker.sources(name);
@@ -105,7 +104,7 @@ pub(super) fn check_items<'n>(
     if let Template::Reference(reference) = items {
         let message = format!("`${{{reference}}}` is {}; `for_each` requires a list", list.kinds());
         let hint = "Use a variable that contains a list, or a list inside this variable.";
-        let found = Diagnostic::error(error_code::WRONG_TYPE, &path, node.position, message);
+        let found = Diagnostic::error(error_code::WRONG_TYPE, (path, node.position), message);
         let sources = checker.sources(reference.variable());
         checker.report(found.with_hint(hint), sources);
     }
