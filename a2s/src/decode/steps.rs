@@ -11,6 +11,10 @@ use std::sync::Arc;
 use crate::document::{OutputMapping, Step, StepAction, StepBlock, StepKind, ValueType};
 use indexmap::IndexMap;
 
+use self::control::{decode_concurrency, decode_retry};
+use self::inputs::decode_inputs;
+use self::outputs::decode_outputs;
+use self::task::TaskDecoder;
 use super::header::parse_named;
 use crate::condition::Condition;
 use crate::diagnostic::{Diagnostic, SourcePosition};
@@ -19,7 +23,7 @@ use crate::field_reader::{DiagnosticSink, shorten_for_message};
 use crate::field_reader::{DocumentField, ObjectReader};
 use crate::name::{CapabilityName, Domain, StepId};
 use crate::task::InputLocation;
-use crate::task::{Task, TaskFormat};
+use crate::task::Task;
 use crate::template::{Template, is_name};
 use crate::tree::NodeValue;
 
@@ -32,10 +36,7 @@ const MAX_MAPPING: usize = 200;
 
 /// The decoder of steps, with the shared tasks and the steps read so far.
 pub(super) struct StepDecoder<'n, 'f> {
-    tasks: Option<DocumentField<'n>>,
-    /// The shared tasks that were already read, by path and format; `None` for a task with errors.
-    shared: BTreeMap<(String, TaskFormat), Option<Arc<Task>>>,
-    domains: &'f [Domain],
+    tasks: TaskDecoder<'n, 'f>,
     findings: &'f mut DiagnosticSink,
     ids: BTreeMap<StepId, SourcePosition>,
     steps: usize,
@@ -50,7 +51,8 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         if let Some(tasks) = &tasks {
             tasks.entries(findings);
         }
-        Self { tasks, shared: BTreeMap::new(), domains, findings, ids: BTreeMap::new(), steps: 0 }
+        let tasks = TaskDecoder::new(tasks, domains);
+        Self { tasks, findings, ids: BTreeMap::new(), steps: 0 }
     }
 
     /// Reads `execution`: its shared variables and the block of steps.
@@ -126,7 +128,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
     }
 
     fn decode_parallel(&mut self, fields: &mut ObjectReader<'n>, depth: usize) -> StepBlock {
-        let max_concurrency = self.decode_concurrency(fields);
+        let max_concurrency = decode_concurrency(fields, self.findings);
         StepBlock::Parallel { steps: self.require_steps(fields, depth), max_concurrency }
     }
 
@@ -238,7 +240,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
         let action = self.decode_action(kind, &mut fields, item, depth);
         let mut control = self.decode_control(&mut fields, depth);
         if kind == StepKind::Task {
-            control.retry = self.decode_retry(&mut fields);
+            control.retry = decode_retry(&mut fields, self.findings);
         } else {
             fields.explain("retry", "Write it on the tasks inside; only requests can be repeated.");
         }
@@ -312,8 +314,8 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
             parse_named(&field, "capability name", CapabilityName::new, self.findings)
         });
         let inputs = fields.take_either("input_mapping", "input_template", self.findings);
-        let inputs = self.decode_templates(inputs);
-        let outputs = self.decode_outputs(fields, false);
+        let inputs = decode_templates(inputs, self.findings);
+        let outputs = decode_outputs(fields, false, self.findings);
         match capability {
             Some(capability) => StepAction::Capability { capability, inputs, outputs },
             None => unreadable_task(inputs, outputs),
@@ -340,16 +342,20 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
             (Some(_), Some(_)) => {}
         }
         let inputs = fields.take_either("input_mapping", "input_template", self.findings);
-        let outputs = self.decode_outputs(fields, true);
+        let outputs = decode_outputs(fields, true, self.findings);
         let task = match (format, definition) {
-            (Some(format), Some(definition)) => self.decode_task(&format, &definition),
+            (Some(format), Some(definition)) => {
+                self.tasks.decode(&format, &definition, self.findings)
+            }
             _ => None,
         };
         match task {
-            Some(task) => {
-                StepAction::Task { inputs: self.decode_inputs(&task, inputs, item), task, outputs }
-            }
-            None => unreadable_task(self.decode_templates(inputs), outputs),
+            Some(task) => StepAction::Task {
+                inputs: decode_inputs(&task, inputs, item, self.findings),
+                task,
+                outputs,
+            },
+            None => unreadable_task(decode_templates(inputs, self.findings), outputs),
         }
     }
 
@@ -380,34 +386,33 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
             }
         }
     }
+}
 
-    /// Reads a mapping from names to templates.
-    fn decode_templates(
-        &mut self,
-        mapping: Option<DocumentField<'n>>,
-    ) -> IndexMap<String, Template> {
-        let entries = mapping.map_or_else(Vec::new, |mapping| self.entries(&mapping));
-        entries
-            .into_iter()
-            .map(|(name, entry)| {
-                (name.to_owned(), Template::decode(entry.node, &entry.path, self.findings))
-            })
-            .collect()
-    }
+/// Reads a mapping from names to templates.
+fn decode_templates(
+    mapping: Option<DocumentField<'_>>,
+    findings: &mut DiagnosticSink,
+) -> IndexMap<String, Template> {
+    let entries = mapping.map_or_else(Vec::new, |mapping| bounded_entries(&mapping, findings));
+    entries
+        .into_iter()
+        .map(|(name, entry)| (name.to_owned(), Template::decode(entry.node, &entry.path, findings)))
+        .collect()
+}
 
-    /// Returns the entries of a mapping. Reports a mapping that is too large.
-    fn entries(&mut self, field: &DocumentField<'n>) -> Vec<(&'n str, DocumentField<'n>)> {
-        let mut entries = field.entries(self.findings);
-        if entries.len() > MAX_MAPPING {
-            let message = format!(
-                "the mapping has {} entries; at most {MAX_MAPPING} are allowed",
-                entries.len()
-            );
-            self.findings.error(error_code::BAD_VALUE, field.at_value(), message);
-            entries.truncate(MAX_MAPPING);
-        }
-        entries
+/// Returns the entries of a mapping. Reports a mapping that is too large.
+fn bounded_entries<'n>(
+    field: &DocumentField<'n>,
+    findings: &mut DiagnosticSink,
+) -> Vec<(&'n str, DocumentField<'n>)> {
+    let mut entries = field.entries(findings);
+    if entries.len() > MAX_MAPPING {
+        let message =
+            format!("the mapping has {} entries; at most {MAX_MAPPING} are allowed", entries.len());
+        findings.error(error_code::BAD_VALUE, field.at_value(), message);
+        entries.truncate(MAX_MAPPING);
     }
+    entries
 }
 
 /// A placeholder for a step with an unreadable task; its inputs and outputs are still known.

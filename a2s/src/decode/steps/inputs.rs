@@ -2,163 +2,130 @@
 
 use std::collections::BTreeSet;
 
-use super::StepDecoder;
+use super::bounded_entries;
 use crate::diagnostic::did_you_mean;
 use crate::document::TaskInputs;
 use crate::error_code;
-use crate::field_reader::{DocumentField, shorten_for_message};
+use crate::field_reader::{DiagnosticSink, DocumentField, shorten_for_message};
 use crate::task::InputLocation;
 use crate::task::{ParameterLocation, Task};
 use crate::template::Template;
 
-/// The inputs of a task that is being read.
-struct DecodedInputs {
+/// Assigns each input of a task to its location in the request. Reports inputs without a location, and
+/// missing inputs.
+pub(super) fn decode_inputs(
+    task: &Task,
+    mapping: Option<DocumentField<'_>>,
+    step: &DocumentField<'_>,
+    findings: &mut DiagnosticSink,
+) -> TaskInputs {
+    let entries = mapping.map_or_else(Vec::new, |mapping| bounded_entries(&mapping, findings));
+    let mut inputs =
+        InputDecoder { task, placed: TaskInputs::new(), misplaced: BTreeSet::new(), findings };
+    for (key, entry) in entries {
+        match task {
+            Task::OpenApi(operation) if key == "body" => {
+                inputs.place_body(operation.body.is_some(), &entry);
+            }
+            Task::OpenApi(_) => match ParameterLocation::from_group(key) {
+                Some(group) => inputs.place_all(Some(group), &entry),
+                None => inputs.place(None, key, &entry),
+            },
+            Task::Graphql(_) => inputs.place_below("a GraphQL step", "variables", key, &entry),
+            Task::Mcp(_) => inputs.place_below("an MCP step", "arguments", key, &entry),
+        }
+    }
+    inputs.report_missing(step);
+    inputs.placed
+}
+
+/// The decoder of the inputs of one task.
+struct InputDecoder<'t, 'f> {
+    task: &'t Task,
     placed: TaskInputs,
     /// The locations of inputs that have another error. They are not reported as missing, too.
     misplaced: BTreeSet<InputLocation>,
+    findings: &'f mut DiagnosticSink,
 }
 
-impl<'n> StepDecoder<'n, '_> {
-    /// Assigns each input to its location in the request. Reports inputs without a location, and missing
-    /// inputs.
-    pub(super) fn decode_inputs(
-        &mut self,
-        task: &Task,
-        mapping: Option<DocumentField<'n>>,
-        step: &DocumentField<'n>,
-    ) -> TaskInputs {
-        let mut inputs = DecodedInputs { placed: TaskInputs::new(), misplaced: BTreeSet::new() };
-        for (key, entry) in mapping.map_or_else(Vec::new, |mapping| self.entries(&mapping)) {
-            match (task, key) {
-                (Task::OpenApi(operation), "body") => {
-                    if operation.body.is_none() {
-                        self.findings.error_with_hint(
-                            error_code::UNKNOWN_INPUT,
-                            entry.at_key(),
-                            "the operation does not accept a body",
-                            "Add `requestBody` to the operation, or remove the input.",
-                        );
-                    }
-                    let template = Template::decode(entry.node, &entry.path, self.findings);
-                    inputs.placed.insert(InputLocation::Body, template);
-                }
-                (Task::OpenApi(_), _) => match ParameterLocation::from_group(key) {
-                    Some(group) => {
-                        for (name, entry) in self.entries(&entry) {
-                            self.place_input(task, Some(group), name, &entry, &mut inputs);
-                        }
-                    }
-                    None => self.place_input(task, None, key, &entry, &mut inputs),
-                },
-                (Task::Graphql(_), "variables") => {
-                    for (name, entry) in self.entries(&entry) {
-                        self.place_input(task, None, name, &entry, &mut inputs);
-                    }
-                }
-                (Task::Graphql(_), _) => {
-                    self.findings.error_with_hint(
-                        error_code::UNKNOWN_INPUT,
-                        entry.at_key(),
-                        format!(
-                            "a GraphQL step accepts `variables`, not `{}`",
-                            shorten_for_message(key)
-                        ),
-                        "Write the values below `variables`.",
-                    );
-                    // Missing ones are known only after the values are moved there.
-                    inputs.misplaced.extend(required_places(task));
-                }
-                (Task::Mcp(_), "arguments") => {
-                    for (name, entry) in self.entries(&entry) {
-                        self.place_input(task, None, name, &entry, &mut inputs);
-                    }
-                }
-                (Task::Mcp(_), _) => {
-                    self.findings.error_with_hint(
-                        error_code::UNKNOWN_INPUT,
-                        entry.at_key(),
-                        format!(
-                            "an MCP step accepts `arguments`, not `{}`",
-                            shorten_for_message(key)
-                        ),
-                        "Write the values below `arguments`.",
-                    );
-                    inputs.misplaced.extend(required_places(task));
-                }
-            }
+impl InputDecoder<'_, '_> {
+    fn place_body(&mut self, is_accepted: bool, entry: &DocumentField<'_>) {
+        if !is_accepted {
+            let message = "the operation does not accept a body";
+            let hint = "Add `requestBody` to the operation, or remove the input.";
+            let code = error_code::UNKNOWN_INPUT;
+            self.findings.error_with_hint(code, entry.at_key(), message, hint);
         }
-        for place in required_places(task) {
-            if !inputs.placed.contains_key(&place) && !inputs.misplaced.contains(&place) {
-                let message = format!("the step does not map `{place}`, which the task requires");
-                let hint = format!("Add it to `input_mapping`: `{place}`.");
-                self.findings.error_with_hint(
-                    error_code::MISSING_INPUT,
-                    step.at_value(),
-                    message,
-                    hint,
-                );
-            }
+        let template = Template::decode(entry.node, &entry.path, self.findings);
+        self.placed.insert(InputLocation::Body, template);
+    }
+
+    /// Assigns the inputs below `key`, which must be the only group that the kind of step accepts.
+    fn place_below(&mut self, step: &str, group: &str, key: &str, entry: &DocumentField<'_>) {
+        if key == group {
+            return self.place_all(None, entry);
         }
-        inputs.placed
+        let message = format!("{step} accepts `{group}`, not `{}`", shorten_for_message(key));
+        let hint = format!("Write the values below `{group}`.");
+        self.findings.error_with_hint(error_code::UNKNOWN_INPUT, entry.at_key(), message, hint);
+        // Missing ones are known only after the values are moved there.
+        self.misplaced.extend(required_places(self.task));
+    }
+
+    fn place_all(&mut self, group: Option<ParameterLocation>, entry: &DocumentField<'_>) {
+        for (name, entry) in bounded_entries(entry, self.findings) {
+            self.place(group, name, &entry);
+        }
     }
 
     /// Assigns one named input to its location: a parameter of the operation, a variable of the query, or
     /// an argument of the tool.
-    fn place_input(
-        &mut self,
-        task: &Task,
-        group: Option<ParameterLocation>,
-        name: &str,
-        entry: &DocumentField<'n>,
-        inputs: &mut DecodedInputs,
-    ) {
+    fn place(&mut self, group: Option<ParameterLocation>, name: &str, entry: &DocumentField<'_>) {
         let template = Template::decode(entry.node, &entry.path, self.findings);
-        if let Task::Mcp(tool) = task
+        if let Task::Mcp(tool) = self.task
             && tool.accepts_other_arguments()
         {
-            inputs.placed.insert(InputLocation::Argument(name.to_owned()), template);
+            self.placed.insert(InputLocation::Argument(name.to_owned()), template);
             return;
         }
-        let places = parameter_places(task);
+        let places = parameter_places(self.task);
         let called: Vec<&InputLocation> =
             places.iter().filter(|place| place_is_called(place, name)).collect();
-        let fitting: Vec<&InputLocation> = called
-            .iter()
-            .copied()
-            .filter(|place| group.is_none_or(|group| group.holds(place)))
-            .collect();
+        let fits = |place: &&InputLocation| group.is_none_or(|group| group.holds(place));
+        let fitting: Vec<&InputLocation> = called.iter().copied().filter(fits).collect();
         match fitting.as_slice() {
             [place] => {
-                if inputs.placed.insert((*place).clone(), template).is_some() {
+                if self.placed.insert((*place).clone(), template).is_some() {
                     let message = format!("`{place}` is mapped twice");
                     self.findings.error(error_code::DUPLICATE_KEY, entry.at_key(), message);
                 }
             }
             [] => {
                 let (hint, meant) = suggest_place(&called, &places, name);
-                let message = format!(
-                    "the task does not accept an input `{}` here",
-                    shorten_for_message(name)
-                );
-                self.findings.error_with_hint(
-                    error_code::UNKNOWN_INPUT,
-                    entry.at_key(),
-                    message,
-                    hint,
-                );
-                inputs.misplaced.extend(meant.cloned());
+                let name = shorten_for_message(name);
+                let message = format!("the task does not accept an input `{name}` here");
+                let code = error_code::UNKNOWN_INPUT;
+                self.findings.error_with_hint(code, entry.at_key(), message, hint);
+                self.misplaced.extend(meant.cloned());
             }
             [_, _, ..] => {
                 let list: Vec<_> = fitting.iter().map(|place| format!("`{place}`")).collect();
                 let message = format!("`{name}` is ambiguous: it could be {}", list.join(" or "));
                 let hint = format!("Write it under {}.", groups_of(&fitting));
-                self.findings.error_with_hint(
-                    error_code::AMBIGUOUS_INPUT,
-                    entry.at_key(),
-                    message,
-                    hint,
-                );
-                inputs.misplaced.extend(fitting.into_iter().cloned());
+                let code = error_code::AMBIGUOUS_INPUT;
+                self.findings.error_with_hint(code, entry.at_key(), message, hint);
+                self.misplaced.extend(fitting.into_iter().cloned());
+            }
+        }
+    }
+
+    fn report_missing(&mut self, step: &DocumentField<'_>) {
+        for place in required_places(self.task) {
+            if !self.placed.contains_key(&place) && !self.misplaced.contains(&place) {
+                let message = format!("the step does not map `{place}`, which the task requires");
+                let hint = format!("Add it to `input_mapping`: `{place}`.");
+                let code = error_code::MISSING_INPUT;
+                self.findings.error_with_hint(code, step.at_value(), message, hint);
             }
         }
     }

@@ -1,77 +1,67 @@
 //! The task of a step: written out, or one of the document's shared ones.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::StepDecoder;
 use crate::error_code;
-use crate::field_reader::{DocumentField, shorten_for_message};
+use crate::field_reader::{DiagnosticSink, DocumentField, shorten_for_message};
+use crate::name::Domain;
 use crate::task::{SecurityScheme, Task, TaskFormat, decode_graphql, decode_mcp, decode_openapi};
 use crate::tree::{TreeNode, member_path};
 
-impl<'n> StepDecoder<'n, '_> {
+/// The decoder of the tasks of steps, with the shared tasks of the document.
+pub(super) struct TaskDecoder<'n, 'f> {
+    tasks: Option<DocumentField<'n>>,
+    /// The shared tasks that were already read, by path and format; `None` for a task with errors.
+    shared: BTreeMap<(String, TaskFormat), Option<Arc<Task>>>,
+    domains: &'f [Domain],
+}
+
+impl<'n, 'f> TaskDecoder<'n, 'f> {
+    pub(super) fn new(tasks: Option<DocumentField<'n>>, domains: &'f [Domain]) -> Self {
+        Self { tasks, shared: BTreeMap::new(), domains }
+    }
+
     /// Reads the task of a step. A shared task is read only once for all steps that reference it.
     /// Otherwise, a few bytes of text could become many copies of a large specification.
-    pub(super) fn decode_task(
+    pub(super) fn decode(
         &mut self,
         format: &DocumentField<'n>,
         definition: &DocumentField<'n>,
+        findings: &mut DiagnosticSink,
     ) -> Option<Arc<Task>> {
-        let format = self.decode_format(format)?;
+        let format = decode_format(format, findings)?;
         let Some(reference) = definition.node.get("$ref") else {
-            return self.decode_definition(format, definition);
+            return self.decode_definition(format, definition, findings);
         };
-        let shared = self.follow_ref(definition, reference)?;
+        let shared = self.follow_ref(definition, reference, findings)?;
         let key = (shared.path.clone(), format);
         if let Some(read) = self.shared.get(&key) {
             return read.clone();
         }
-        let task = self.decode_definition(format, &shared);
+        let task = self.decode_definition(format, &shared, findings);
         self.shared.insert(key, task.clone());
         task
     }
 
-    /// Reads the format of a task. Returns `None` when the executor cannot run the format.
-    fn decode_format(&mut self, field: &DocumentField<'n>) -> Option<TaskFormat> {
-        let text = field.string(self.findings)?;
-        let format = TaskFormat::from_name(text);
-        match (format, TaskFormat::explain_unsupported(text)) {
-            (Some(TaskFormat::Mcp), _) => {
-                self.findings.require_version(field.at_value(), "the format `MCP`");
-            }
-            (Some(TaskFormat::OpenApi | TaskFormat::Graphql), _) => {}
-            (None, Some((message, hint))) => {
-                self.findings.error_with_hint(
-                    error_code::UNSUPPORTED,
-                    field.at_value(),
-                    message,
-                    hint,
-                );
-            }
-            (None, None) => {
-                let known = TaskFormat::ALL.map(TaskFormat::as_str);
-                self.findings.unknown_word(field, "format", text, &known);
-            }
-        }
-        format
-    }
-
     /// Reads a task. Rejects a task that addresses a host outside of `domains`.
     fn decode_definition(
-        &mut self,
+        &self,
         format: TaskFormat,
         definition: &DocumentField<'n>,
+        findings: &mut DiagnosticSink,
     ) -> Option<Arc<Task>> {
         let (task, address) = match format {
             TaskFormat::OpenApi => {
-                let (task, address) = decode_openapi(definition, self.findings)?;
+                let (task, address) = decode_openapi(definition, findings)?;
                 (Task::OpenApi(Box::new(task)), address)
             }
             TaskFormat::Graphql => {
-                let (task, address) = decode_graphql(definition, self.findings)?;
+                let (task, address) = decode_graphql(definition, findings)?;
                 (Task::Graphql(Box::new(task)), address)
             }
             TaskFormat::Mcp => {
-                let (task, address) = decode_mcp(definition, self.findings)?;
+                let (task, address) = decode_mcp(definition, findings)?;
                 (Task::Mcp(Box::new(task)), address)
             }
         };
@@ -79,20 +69,25 @@ impl<'n> StepDecoder<'n, '_> {
         {
             let host = task.url().host_str().unwrap_or_default();
             let port = task.url().port().map_or_else(String::new, |port| format!(":{port}"));
-            self.findings.error_with_hint(
+            findings.error_with_hint(
                 error_code::FOREIGN_HOST,
                 address,
                 format!("the task sends requests to `{host}{port}`, which `domains` does not list"),
                 format!("Add `{host}{port}` to `domains`, or correct the address."),
             );
         }
-        self.check_token_hosts(&task, definition);
+        self.check_token_hosts(&task, definition, findings);
         Some(Arc::new(task))
     }
 
     /// Warns of token addresses on hosts outside of `domains`, because the executor does not fetch tokens
     /// there.
-    fn check_token_hosts(&mut self, task: &Task, definition: &DocumentField<'n>) {
+    fn check_token_hosts(
+        &self,
+        task: &Task,
+        definition: &DocumentField<'n>,
+        findings: &mut DiagnosticSink,
+    ) {
         let mut foreign: Vec<String> = Vec::new();
         for requirement in task.security().iter().flatten() {
             let Some(SecurityScheme::OAuth2(flows)) = &requirement.scheme else { continue };
@@ -109,7 +104,7 @@ impl<'n> StepDecoder<'n, '_> {
         }
         for host in foreign {
             let host = shorten_for_message(&host);
-            self.findings.warning_with_hint(
+            findings.warning_with_hint(
                 error_code::FOREIGN_HOST,
                 definition.at_key(),
                 format!("the task gets tokens from `{host}`, which `domains` does not list"),
@@ -122,9 +117,10 @@ impl<'n> StepDecoder<'n, '_> {
 
     /// Returns the shared task that `$ref: "#/tasks/NAME"` references.
     fn follow_ref(
-        &mut self,
+        &self,
         field: &DocumentField<'n>,
         reference: &TreeNode,
+        findings: &mut DiagnosticSink,
     ) -> Option<DocumentField<'n>> {
         let only = field.node.members().is_some_and(|members| members.len() == 1);
         let target = reference.as_str().and_then(|text| text.strip_prefix("#/tasks/"));
@@ -156,7 +152,7 @@ impl<'n> StepDecoder<'n, '_> {
                 (true, false) => format!("Use one of {}.", known.join(", ")),
             };
             let path = member_path(&field.path, "$ref");
-            self.findings.error_with_hint(
+            findings.error_with_hint(
                 error_code::BAD_REF,
                 (path, reference.position),
                 message,
@@ -166,4 +162,24 @@ impl<'n> StepDecoder<'n, '_> {
         }
         found
     }
+}
+
+/// Reads the format of a task. Returns `None` when the executor cannot run the format.
+fn decode_format(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Option<TaskFormat> {
+    let text = field.string(findings)?;
+    let format = TaskFormat::from_name(text);
+    match (format, TaskFormat::explain_unsupported(text)) {
+        (Some(TaskFormat::Mcp), _) => {
+            findings.require_version(field.at_value(), "the format `MCP`");
+        }
+        (Some(TaskFormat::OpenApi | TaskFormat::Graphql), _) => {}
+        (None, Some((message, hint))) => {
+            findings.error_with_hint(error_code::UNSUPPORTED, field.at_value(), message, hint);
+        }
+        (None, None) => {
+            let known = TaskFormat::ALL.map(TaskFormat::as_str);
+            findings.unknown_word(field, "format", text, &known);
+        }
+    }
+    format
 }
