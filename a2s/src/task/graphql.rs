@@ -7,8 +7,8 @@ mod variable_schemas;
 
 use std::collections::BTreeMap;
 
-use apollo_compiler::ast;
 use apollo_compiler::parser::Parser;
+use apollo_compiler::{Node, ast};
 use serde_json::Value;
 use url::Url;
 
@@ -116,32 +116,28 @@ pub(crate) fn decode_graphql(
 
     let endpoint = endpoint.and_then(|field| {
         let url = decode_url(field.string(findings)?);
-        let url = url.map_err(|problem| report(&field, problem, findings)).ok()?;
-        Some((url, SourceLocation { path: field.path.clone(), position: field.node.position }))
+        Some((accept(url, &field, findings)?, field.at_value()))
     });
     let headers = headers.map_or_else(BTreeMap::new, |headers| {
         decode_headers(&headers, HeaderRules { code, own: |_| false }, findings)
     });
     let query_field = query?;
     let text = query_field.string(findings)?;
-    let document =
-        read_query(text).map_err(|problem| report(&query_field, problem, findings)).ok()?;
+    let document = accept(read_query(text), &query_field, findings)?;
     let name_text = match &name {
         Some(field) => Some(field.string(findings)?),
         None => None,
     };
-    let operation = choose_operation(&document, name_text)
-        .map_err(|problem| report(name.as_ref().unwrap_or(&query_field), problem, findings))
-        .ok()?;
+    let operation = choose_operation(&document, name_text);
+    let operation = accept(operation, name.as_ref().unwrap_or(&query_field), findings)?;
     let (endpoint, site) = endpoint?;
     let schema = match &schema {
         None => None,
         Some(field) => {
             let read = variable_schemas::read_schema(field.string(findings)?);
-            let read = read.map_err(|problem| report(field, problem, findings)).ok()?;
+            let read = accept(read, field, findings)?;
             let fits = variable_schemas::check_query(&read, text);
-            let fits = fits.map_err(|problem| report(&query_field, problem, findings)).ok()?;
-            Some((read, fits))
+            Some((read, accept(fits, &query_field, findings)?))
         }
     };
     let flag = |field: &Option<DocumentField<'_>>, findings: &mut DiagnosticSink| match field {
@@ -160,17 +156,7 @@ pub(crate) fn decode_graphql(
         query: text.to_owned(),
         operation_name: operation.name.as_ref().map(|name| name.as_str().to_owned()),
         is_mutation: operation.operation_type == ast::OperationType::Mutation,
-        variables: operation
-            .variables
-            .iter()
-            .zip(schemas)
-            .map(|(variable, schema)| VariableDefinition {
-                name: variable.name.as_str().to_owned(),
-                kind: variable.ty.to_string(),
-                required: variable.ty.is_non_null() && variable.default_value.is_none(),
-                schema,
-            })
-            .collect(),
+        variables: define_variables(operation, schemas),
         headers,
         security,
         definitions,
@@ -181,8 +167,31 @@ pub(crate) fn decode_graphql(
     Some((task, site))
 }
 
-fn report(field: &DocumentField<'_>, (message, hint): Problem, findings: &mut DiagnosticSink) {
-    findings.error_with_hint(error_code::BAD_GRAPHQL, field.at_value(), message, hint);
+/// Returns the result of reading `field`. Reports the problem when there is one.
+fn accept<T>(
+    result: Result<T, Problem>,
+    field: &DocumentField<'_>,
+    findings: &mut DiagnosticSink,
+) -> Option<T> {
+    result
+        .map_err(|(message, hint)| {
+            findings.error_with_hint(error_code::BAD_GRAPHQL, field.at_value(), message, hint);
+        })
+        .ok()
+}
+
+/// Returns the variables that an operation declares, each with its schema.
+fn define_variables(
+    operation: &ast::OperationDefinition,
+    schemas: Vec<Value>,
+) -> Vec<VariableDefinition> {
+    let define = |(variable, schema): (&Node<ast::VariableDefinition>, Value)| VariableDefinition {
+        name: variable.name.as_str().to_owned(),
+        kind: variable.ty.to_string(),
+        required: variable.ty.is_non_null() && variable.default_value.is_none(),
+        schema,
+    };
+    operation.variables.iter().zip(schemas).map(define).collect()
 }
 
 fn read_query(text: &str) -> Result<ast::Document, Problem> {

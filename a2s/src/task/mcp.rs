@@ -182,7 +182,7 @@ pub(crate) fn decode_mcp(
         headers,
         security,
     };
-    Some((task, SourceLocation { path: server.path.clone(), position: server.node.position }))
+    Some((task, server.at_value()))
 }
 
 /// Returns true for headers that each request has, and that describe the content of its body.

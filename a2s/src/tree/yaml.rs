@@ -1,5 +1,6 @@
 //! YAML text to a tree, over the events of `granit-parser`.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
@@ -169,52 +170,11 @@ impl TreeBuilder {
     fn accept(&mut self, event: Event<'_>, span: &Span) -> Result<(), OverBudget> {
         let position = SourcePosition { line: span.start.line(), column: span.start.col() + 1 };
         match event {
-            Event::DocumentStart(..) => {
-                self.documents += 1;
-                if self.documents > 1 {
-                    self.refuse(
-                        error_code::YAML_FEATURE,
-                        position,
-                        "a second document begins here",
-                        "Keep one document in the file, and remove the line `---`.",
-                    );
-                    return Err(OverBudget);
-                }
-            }
+            Event::DocumentStart(..) => self.start_document(position)?,
             Event::Scalar(text, style, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), position);
-                self.spend(1, text.len(), position)?;
                 let plain = style == ScalarStyle::Plain;
-                if self.expects_key() {
-                    if self.aliased.contains(&anchor) {
-                        // The anchor of a key names its scalar.
-                        let kind = self.scalar(&text, plain, position);
-                        self.keep(&TreeNode { kind, position }, anchor)?;
-                    }
-                    let key = if plain && text == "<<" {
-                        self.refuse(
-                            error_code::YAML_FEATURE,
-                            position,
-                            "merge keys (`<<`) are not supported",
-                            "Write the fields in full; an alias `*name` can only replace a whole value.",
-                        );
-                        None
-                    } else if plain && text.is_empty() {
-                        self.refuse(
-                            error_code::YAML_FEATURE,
-                            position,
-                            "the colon has no key before it",
-                            "Write the name of the field before the `:`.",
-                        );
-                        None
-                    } else {
-                        Some((text.into_owned(), position))
-                    };
-                    self.set_key(key);
-                } else {
-                    let kind = self.scalar(&text, plain, position);
-                    self.add(TreeNode { kind, position }, anchor)?;
-                }
+                self.accept_scalar(text, plain, anchor, position)?;
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), position);
@@ -225,36 +185,77 @@ impl TreeBuilder {
                 self.open(anchor, position, NodeItems::Object(Vec::new(), None))?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.close()?,
-            Event::Alias(anchor) => {
-                // A collection that contains itself has no end yet and so is not known here.
-                let Some(node) = self.anchors.get(&anchor) else {
-                    self.refuse(
-                        error_code::YAML_FEATURE,
-                        position,
-                        "an alias must not be inside the value that it names",
-                        "Write the value in full.",
-                    );
-                    return Err(OverBudget);
-                };
-                let (nodes, text) = node.size();
-                let depth = node.depth();
-                let node = TreeNode { position, ..node.clone() };
-                self.spend(nodes, text, position)?;
-                self.check_depth(self.open.len() + depth, position)?;
-                if self.expects_key() {
-                    self.refuse(
-                        error_code::YAML_FEATURE,
-                        position,
-                        "a key must not be an alias",
-                        "Write the key in full.",
-                    );
-                    self.set_key(None);
-                } else {
-                    self.add(node, 0)?;
-                }
-            }
+            Event::Alias(anchor) => self.accept_alias(anchor, position)?,
             _ => {}
         }
+        Ok(())
+    }
+
+    fn start_document(&mut self, position: SourcePosition) -> Result<(), OverBudget> {
+        self.documents += 1;
+        if self.documents == 1 {
+            return Ok(());
+        }
+        let message = "a second document begins here";
+        let hint = "Keep one document in the file, and remove the line `---`.";
+        self.refuse(error_code::YAML_FEATURE, position, message, hint);
+        Err(OverBudget)
+    }
+
+    fn accept_scalar(
+        &mut self,
+        text: Cow<'_, str>,
+        plain: bool,
+        anchor: usize,
+        position: SourcePosition,
+    ) -> Result<(), OverBudget> {
+        self.spend(1, text.len(), position)?;
+        if !self.expects_key() {
+            let kind = self.scalar(&text, plain, position);
+            return self.add(TreeNode { kind, position }, anchor);
+        }
+        if self.aliased.contains(&anchor) {
+            // The anchor of a key names its scalar.
+            let kind = self.scalar(&text, plain, position);
+            self.keep(&TreeNode { kind, position }, anchor)?;
+        }
+        let problem = match &*text {
+            "<<" if plain => Some((
+                "merge keys (`<<`) are not supported",
+                "Write the fields in full; an alias `*name` can only replace a whole value.",
+            )),
+            "" if plain => Some((
+                "the colon has no key before it",
+                "Write the name of the field before the `:`.",
+            )),
+            _ => None,
+        };
+        if let Some((message, hint)) = problem {
+            self.refuse(error_code::YAML_FEATURE, position, message, hint);
+        }
+        self.set_key(problem.is_none().then(|| (text.into_owned(), position)));
+        Ok(())
+    }
+
+    fn accept_alias(&mut self, anchor: usize, position: SourcePosition) -> Result<(), OverBudget> {
+        // A collection that contains itself has no end yet and so is not known here.
+        let Some(node) = self.anchors.get(&anchor) else {
+            let message = "an alias must not be inside the value that it names";
+            let hint = "Write the value in full.";
+            self.refuse(error_code::YAML_FEATURE, position, message, hint);
+            return Err(OverBudget);
+        };
+        let (nodes, text) = node.size();
+        let depth = node.depth();
+        let node = TreeNode { position, ..node.clone() };
+        self.spend(nodes, text, position)?;
+        self.check_depth(self.open.len() + depth, position)?;
+        if !self.expects_key() {
+            return self.add(node, 0);
+        }
+        let (message, hint) = ("a key must not be an alias", "Write the key in full.");
+        self.refuse(error_code::YAML_FEATURE, position, message, hint);
+        self.set_key(None);
         Ok(())
     }
 
