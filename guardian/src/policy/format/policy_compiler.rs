@@ -15,7 +15,7 @@ use super::super::redact_and_set::{Modification, Redaction};
 use super::super::redaction::RedactionPattern;
 use super::super::rule::{PolicyRule, RuleEffect, RuleSubject};
 use super::ErrorCollector;
-use super::node::{FilePosition, PositionedValue, YamlNode};
+use super::node::{PositionedValue, YamlNode};
 use super::policy_yaml::{
     ApprovalText, LimitText, ModifyText, PatternKeyword, PerKeyword, RuleDecision, RuleText,
     TextList,
@@ -33,60 +33,17 @@ pub(super) fn read_rule(
 ) -> Option<PolicyRule> {
     let before = faults.0.len();
     let text = RuleText::read(node, faults)?;
-    let (id, place) = match &text.id {
-        Some(id) => (id.value.clone(), id.place),
-        None => ("without an id".to_owned(), text.place),
-    };
-    if text.id.is_some() && !ids.insert(id.clone()) {
-        faults.add(place, format!("rule {id}: duplicate id"));
-    }
-    let is_id = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    let is_id = !id.is_empty() && id.len() <= 64 && id.chars().all(is_id);
-    if text.id.is_some() && !is_id {
-        faults.add(
-            place,
-            format!(
-                "rule {id:?}: an id must have 1 to 64 letters, digits, dots, dashes or underscores"
-            ),
-        );
-    }
-    let methods = text.on.as_ref().map(|on| {
-        let names = TextList::texts(on);
-        if names.is_empty() {
-            faults.add(on.place, format!("rule {id}: on is empty, so the rule would never apply"));
-        }
-        let read = |(place, name): &(FilePosition, &str)| {
-            faults.record_error(*place, &id, "on", parse_hook(name))
-        };
-        names.iter().filter_map(read).collect::<Vec<_>>()
-    });
+    let id = read_id(&text, ids, faults);
+    let methods = text.on.as_ref().map(|on| read_texts(on, &id, "on", faults, parse_hook));
     let mut named = Vec::new();
-    for (field, subject, listed) in [
-        ("tool", RuleSubject::Tool, &text.tool),
-        ("capability", RuleSubject::Capability, &text.capability),
-        ("host", RuleSubject::Host, &text.host),
-        ("user", RuleSubject::User, &text.user),
-        ("agent", RuleSubject::Agent, &text.agent),
-        ("session", RuleSubject::Session, &text.session),
-    ] {
-        let Some(listed) = listed else { continue };
-        let globs = TextList::texts(listed);
-        if globs.is_empty() {
-            let message = format!("rule {id}: {field} is empty, so the rule would never apply");
-            faults.add(listed.place, message);
-        }
-        let read = |(place, glob): (FilePosition, &str)| {
-            faults.record_error(place, &id, field, read_glob(glob, subject == RuleSubject::Host))
-        };
-        named.push((subject, globs.into_iter().filter_map(read).collect()));
+    for (subject, field, globs) in &text.named {
+        let ignores_case = *subject == RuleSubject::Host;
+        let read = |glob: &str| read_glob(glob, ignores_case);
+        named.push((*subject, read_texts(globs, &id, field, faults, read)));
     }
     let when = text.when.as_ref().and_then(|when| {
-        faults.record_error(
-            when.place,
-            &id,
-            "when",
-            CelExpression::compile(&when.value, &VARIABLES),
-        )
+        let condition = CelExpression::compile(&when.value, &VARIABLES);
+        faults.record_error(when.place, &id, "when", condition)
     });
     let limit = text.limit.as_ref().and_then(|limit| {
         if text.on.is_none() {
@@ -95,54 +52,94 @@ pub(super) fn read_rule(
         }
         faults.record_error(limit.place, &id, "limit", read_limit(&limit.value))
     });
-    let effect = match (text.decision, text.modify) {
-        // That it is missing or unknown was noted.
-        (None, _) => RuleEffect::Deny,
-        (Some(RuleDecision::Allow), None) => RuleEffect::Allow,
-        (Some(RuleDecision::Deny), None) => RuleEffect::Deny,
-        (Some(RuleDecision::Approve), None) => RuleEffect::Approve {
-            within: text.approval.as_ref().map_or(Some(DEFAULT_APPROVAL_TIME), |approval| {
-                let ApprovalText { within } = &approval.value;
-                let within = read_duration(within.as_ref()?);
-                faults.record_error(approval.place, &id, "approval.within", within)
-            })?,
-        },
-        (Some(RuleDecision::Modify), Some(modify)) => {
-            let modification = read_modification(modify, &id, faults);
-            let changes =
-                modification.set.len() + modification.remove.len() + modification.redact.len();
-            if !(1..=MAX_CHANGES).contains(&changes) && faults.0.len() == before {
-                faults.add(place, format!("rule {id}: modify requires 1 to {MAX_CHANGES} changes"));
-            }
-            RuleEffect::Modify(modification)
-        }
-        (Some(RuleDecision::Modify), None) if text.has_invalid_modify => RuleEffect::Deny,
-        (Some(RuleDecision::Modify), None) => {
-            faults.add(place, format!("rule {id}: decision modify requires modify"));
-            RuleEffect::Deny
-        }
-        (_, Some(_)) => {
-            faults.add(place, format!("rule {id}: modify requires decision modify"));
-            RuleEffect::Deny
-        }
+    let effect = read_effect(&text, &id, before, faults)?;
+    let reason_codes = text.reason_codes.as_ref().map(TextList::texts).unwrap_or_default();
+    let reason_codes = reason_codes.into_iter().map(|(_, code)| code.to_owned()).collect();
+    let message = text.message;
+    let rule = PolicyRule { id, methods, named, when, limit, effect, message, reason_codes };
+    (faults.0.len() == before).then_some(rule)
+}
+
+/// Returns the id, or the words that stand for a missing id in messages.
+fn read_id(text: &RuleText, ids: &mut BTreeSet<String>, faults: &mut ErrorCollector) -> String {
+    let Some(PositionedValue { value: id, place }) = &text.id else {
+        return "without an id".to_owned();
     };
-    if text.decision.is_some_and(|decision| decision != RuleDecision::Approve)
+    if !ids.insert(id.clone()) {
+        faults.add(*place, format!("rule {id}: duplicate id"));
+    }
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if !(1..=64).contains(&id.len()) || !id.chars().all(is_allowed) {
+        let rule = "an id must have 1 to 64 letters, digits, dots, dashes or underscores";
+        faults.add(*place, format!("rule {id:?}: {rule}"));
+    }
+    id.clone()
+}
+
+/// Reads each text of a list that must not be empty.
+fn read_texts<T>(
+    list: &PositionedValue<TextList>,
+    rule: &str,
+    field: &str,
+    faults: &mut ErrorCollector,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Vec<T> {
+    let texts = TextList::texts(list);
+    if texts.is_empty() {
+        let message = format!("rule {rule}: {field} is empty, so the rule would never apply");
+        faults.add(list.place, message);
+    }
+    let read = |(place, text)| faults.record_error(place, rule, field, read(text));
+    texts.into_iter().filter_map(read).collect()
+}
+
+/// Returns the effect of a rule from its decision, and from the `modify` or `approval` that belongs to it.
+fn read_effect(
+    text: &RuleText,
+    rule: &str,
+    before: usize,
+    faults: &mut ErrorCollector,
+) -> Option<RuleEffect> {
+    let place = text.id.as_ref().map_or(text.place, |id| id.place);
+    // A decision that is missing or unknown was recorded.
+    let decision = text.decision?;
+    if decision != RuleDecision::Approve
         && let Some(approval) = &text.approval
     {
-        faults.add(approval.place, format!("rule {id}: approval requires decision approve"));
+        faults.add(approval.place, format!("rule {rule}: approval requires decision approve"));
     }
-    let reason_codes = text.reason_codes.as_ref().map(TextList::texts).unwrap_or_default();
-    let rule = PolicyRule {
-        id,
-        methods,
-        named,
-        when,
-        limit,
-        effect,
-        message: text.message,
-        reason_codes: reason_codes.into_iter().map(|(_, code)| code.to_owned()).collect(),
-    };
-    (faults.0.len() == before).then_some(rule)
+    match (decision, &text.modify) {
+        (RuleDecision::Allow, None) => return Some(RuleEffect::Allow),
+        (RuleDecision::Deny, None) => return Some(RuleEffect::Deny),
+        (RuleDecision::Approve, None) => {
+            let within = match &text.approval {
+                None => DEFAULT_APPROVAL_TIME,
+                Some(PositionedValue { value: ApprovalText { within }, place }) => {
+                    let within = read_duration(within.as_ref()?);
+                    faults.record_error(*place, rule, "approval.within", within)?
+                }
+            };
+            return Some(RuleEffect::Approve { within });
+        }
+        (RuleDecision::Modify, Some(modify)) => {
+            let modification = read_modification(modify, rule, faults);
+            let changes =
+                modification.set.len() + modification.remove.len() + modification.redact.len();
+            if (1..=MAX_CHANGES).contains(&changes) {
+                return Some(RuleEffect::Modify(modification));
+            }
+            if faults.0.len() == before {
+                faults
+                    .add(place, format!("rule {rule}: modify requires 1 to {MAX_CHANGES} changes"));
+            }
+        }
+        (RuleDecision::Modify, None) if text.has_invalid_modify => {}
+        (RuleDecision::Modify, None) => {
+            faults.add(place, format!("rule {rule}: decision modify requires modify"));
+        }
+        (_, Some(_)) => faults.add(place, format!("rule {rule}: modify requires decision modify")),
+    }
+    None
 }
 
 /// Parses a method from its name, or from the part after `steps/`, unchanged or in snake case.
@@ -241,9 +238,9 @@ pub(crate) fn read_duration(text: &str) -> Result<SignedDuration, String> {
     }
 }
 
-fn read_modification(text: ModifyText, rule: &str, faults: &mut ErrorCollector) -> Modification {
+fn read_modification(text: &ModifyText, rule: &str, faults: &mut ErrorCollector) -> Modification {
     let mut modification = Modification::default();
-    if let Some(set) = text.set {
+    if let Some(set) = &text.set {
         for (path, (place, value)) in &set.value {
             if let Some(path) =
                 faults.record_error(*place, rule, "modify.set", MessagePath::parse(path))
@@ -260,7 +257,7 @@ fn read_modification(text: ModifyText, rule: &str, faults: &mut ErrorCollector) 
             MessagePath::parse(path),
         ));
     }
-    for PositionedValue { value: redact, place } in text.redact {
+    for PositionedValue { value: redact, place } in &text.redact {
         let path = redact.path.as_ref().and_then(|path| {
             faults.record_error(
                 path.place,
@@ -279,14 +276,14 @@ fn read_modification(text: ModifyText, rule: &str, faults: &mut ErrorCollector) 
             _ => "",
         };
         if !message.is_empty() {
-            faults.add(place, format!("rule {rule}: {message}"));
+            faults.add(*place, format!("rule {rule}: {message}"));
         }
         let named = redact.pattern.map(|word| match word {
             PatternKeyword::Email => RedactionPattern::Email,
             PatternKeyword::Card => RedactionPattern::Card,
             PatternKeyword::Key => RedactionPattern::Key,
         });
-        let replacement = redact.replacement.unwrap_or_else(|| "[redacted]".to_owned());
+        let replacement = redact.replacement.clone().unwrap_or_else(|| "[redacted]".to_owned());
         modification.redact.push(Redaction { path, pattern: named.or(own), replacement });
     }
     modification

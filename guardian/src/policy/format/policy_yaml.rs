@@ -4,6 +4,7 @@
 use indexmap::IndexMap;
 use serde_json::Value;
 
+use super::super::rule::RuleSubject;
 use super::node::{FilePosition, PositionedValue, YamlNode};
 use super::{ErrorCollector, improve_message};
 
@@ -28,17 +29,23 @@ pub(super) enum RuleDecision {
     Approve,
 }
 
+/// The kinds of names that a rule may match, each with its field.
+const SUBJECTS: [(&str, RuleSubject); 6] = [
+    ("tool", RuleSubject::Tool),
+    ("capability", RuleSubject::Capability),
+    ("host", RuleSubject::Host),
+    ("user", RuleSubject::User),
+    ("agent", RuleSubject::Agent),
+    ("session", RuleSubject::Session),
+];
+
 pub(super) struct RuleText {
     pub(super) id: Option<PositionedValue<String>>,
     /// The position of the rule.
     pub(super) place: FilePosition,
     pub(super) on: Option<PositionedValue<TextList>>,
-    pub(super) tool: Option<PositionedValue<TextList>>,
-    pub(super) capability: Option<PositionedValue<TextList>>,
-    pub(super) host: Option<PositionedValue<TextList>>,
-    pub(super) user: Option<PositionedValue<TextList>>,
-    pub(super) agent: Option<PositionedValue<TextList>>,
-    pub(super) session: Option<PositionedValue<TextList>>,
+    /// The names that the rule requires, each with the field that lists them.
+    pub(super) named: Vec<(RuleSubject, &'static str, PositionedValue<TextList>)>,
     pub(super) when: Option<PositionedValue<String>>,
     pub(super) limit: Option<PositionedValue<LimitText>>,
     pub(super) decision: Option<RuleDecision>,
@@ -281,10 +288,10 @@ impl RuleText {
         // For people who read the file.
         members.get("description").and_then(|node| faults.read_text(node));
         let mut listed = |name| members.get(name).and_then(|node| faults.read_text_list(node));
-        let (on, tool, capability) = (listed("on"), listed("tool"), listed("capability"));
-        let (host, user) = (listed("host"), listed("user"));
-        let (agent, session) = (listed("agent"), listed("session"));
-        let reason_codes = listed("reason_codes");
+        let (on, reason_codes) = (listed("on"), listed("reason_codes"));
+        let named = SUBJECTS.into_iter();
+        let named = named.filter_map(|(field, subject)| Some((subject, field, listed(field)?)));
+        let named = named.collect();
         let when = members.get("when").and_then(|node| faults.read_text(node));
         let limit = members.get("limit").and_then(|node| read_limit(node, faults));
         let decision = members.require("decision", faults);
@@ -301,12 +308,7 @@ impl RuleText {
             id,
             place: node.place,
             on,
-            tool,
-            capability,
-            host,
-            user,
-            agent,
-            session,
+            named,
             when,
             limit,
             decision,
