@@ -21,7 +21,7 @@ use super::capability_cache::CapabilityInfo;
 use super::elicitation::{self, ElicitationOutcome};
 use super::tool_call::ToolCallContext;
 use super::tool_result::{ToolError, describe_run_error, service_data_result};
-use super::tools::{ExecuteToolResult, ToolInput, ToolRunError};
+use super::tools::{ExecuteToolResult, ToolCapabilityRef, ToolInput, ToolRunError};
 use agent::collect_requests;
 
 /// The code of a run that is rejected because an input is missing.
@@ -426,9 +426,7 @@ fn to_tool_result(
     let answer = ExecuteToolResult {
         run: run.id.to_string(),
         status: run.status.as_str().to_owned(),
-        name: run.name.to_string(),
-        version: run.version.to_string(),
-        checksum: run.checksum.to_string(),
+        capability: ToolCapabilityRef::new(&run.name, &run.version, &run.checksum),
         output: run.output,
         error: failure,
     };
@@ -440,14 +438,15 @@ fn to_tool_result(
         let is_unasked =
             !turn.shared.asks_consent && !turn.elicitation.supports_forms() && !is_harmless;
         let note = if is_unasked { " It ran without confirmation: consent is off." } else { "" };
-        let preface = format!("{} succeeded.{note}", answer.name);
+        let preface = format!("{} succeeded.{note}", answer.capability.name);
         return service_data_result(&preface, &answer, &services.join(", "), &mark);
     }
     let words = match &run.error {
         Some(error) => describe_run_error(error),
         None => String::new(),
     };
-    let text = format!("{} {}: run {}.\n{words}", answer.name, answer.status, answer.run);
+    let text =
+        format!("{} {}: run {}.\n{words}", answer.capability.name, answer.status, answer.run);
     let mut result = CallToolResult::structured_error(json!(answer));
     result.content = vec![ContentBlock::text(text)];
     result

@@ -21,8 +21,8 @@ use super::server::{McpCaller, McpServerState};
 use super::tool_result::{ToolError, object, structured_result};
 use super::tools::{
     BuiltInTool, DescribeArgs, DescribeToolResult, ExecuteArgs, PlanArgs, PlanToolResult,
-    SearchToolArgs, SearchToolResult, ToolNearMiss, ToolSearchHit, VerifyArgs, VerifyToolResult,
-    complexity_name,
+    SearchToolArgs, SearchToolResult, ToolCapabilityRef, ToolNearMiss, ToolSearchHit, VerifyArgs,
+    VerifyToolResult, complexity_name,
 };
 use agent::RemoteExecutor;
 use agent::RemoteRegistry;
@@ -234,9 +234,7 @@ async fn search(
     let hits =
         hits.map_err(|denial| ToolError::from_denial("the search results", &denial.message))?;
     let hit = |hit: &a2s_api::SearchHit| ToolSearchHit {
-        name: hit.name.to_string(),
-        version: hit.version.to_string(),
-        checksum: hit.checksum.to_string(),
+        capability: ToolCapabilityRef::new(&hit.name, &hit.version, &hit.checksum),
         description: hit.description.clone(),
         deprecated: hit.deprecated.as_ref().map(Deprecation::to_single_line),
         inputs: hit.parameters.iter().map(Into::into).collect(),
@@ -281,9 +279,11 @@ async fn describe(
         object(interface.to_json_schema(capability.name.as_str(), &capability.description));
     let mut part = |name: &str| object(schema.remove(name).unwrap_or_default());
     let answer = DescribeToolResult {
-        name: capability.name.to_string(),
-        version: capability.version.to_string(),
-        checksum: capability.digest.to_string(),
+        capability: ToolCapabilityRef::new(
+            &capability.name,
+            &capability.version,
+            &capability.digest,
+        ),
         description: capability.description.clone(),
         deprecated: deprecated.map(Deprecation::to_single_line),
         yanked: known.is_some_and(|known| known.yanked),
@@ -312,9 +312,11 @@ async fn plan(
     let missing = run_tool::missing_fields(turn, &capability, &plan).await?;
     let lacking = plan.credentials.iter().filter(|credential| !credential.stored);
     let answer = PlanToolResult {
-        name: capability.name.to_string(),
-        version: capability.version.to_string(),
-        checksum: capability.digest.to_string(),
+        capability: ToolCapabilityRef::new(
+            &capability.name,
+            &capability.version,
+            &capability.digest,
+        ),
         missing: missing.iter().map(Into::into).collect(),
         missing_credentials: lacking
             .map(|credential| format!("{} {}", credential.host, credential.scheme))

@@ -2,10 +2,11 @@
 
 use std::sync::LazyLock;
 
-use a2s::{Complexity, InputField};
+use a2s::{CapabilityName, Complexity, Digest, InputField};
 use rmcp::handler::server::tool::{schema_for_input, schema_for_output};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
+use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -267,13 +268,27 @@ pub(super) struct SearchToolResult {
     pub(super) nearest: Vec<ToolNearMiss>,
 }
 
+/// The version of a capability that a result is about.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ToolCapabilityRef {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) checksum: String,
+}
+
+impl ToolCapabilityRef {
+    pub(super) fn new(name: &CapabilityName, version: &Version, checksum: &Digest) -> Self {
+        let (name, version) = (name.to_string(), version.to_string());
+        Self { name, version, checksum: checksum.to_string() }
+    }
+}
+
 /// A capability that fits.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SearchHit")]
 pub(super) struct ToolSearchHit {
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) checksum: String,
+    #[serde(flatten)]
+    pub(super) capability: ToolCapabilityRef,
     pub(super) description: String,
     /// The reason not to start using it, and the replacement
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -336,9 +351,8 @@ impl From<&InputField> for ToolInput {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Described")]
 pub(super) struct DescribeToolResult {
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) checksum: String,
+    #[serde(flatten)]
+    pub(super) capability: ToolCapabilityRef,
     pub(super) description: String,
     /// The reason not to start using it, and the replacement
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -372,9 +386,8 @@ pub(super) fn complexity_name(complexity: Complexity) -> String {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Planned")]
 pub(super) struct PlanToolResult {
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) checksum: String,
+    #[serde(flatten)]
+    pub(super) capability: ToolCapabilityRef,
     /// Inputs that a run needs and that are not given
     pub(super) missing: Vec<ToolInput>,
     /// Credentials that a run needs and that the operator has not stored: host and scheme
@@ -401,9 +414,8 @@ pub(super) struct ExecuteToolResult {
     pub(super) run: String,
     /// `succeeded`, `failed`, `denied`, `cancelled`, `waiting` or `running`
     pub(super) status: String,
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) checksum: String,
+    #[serde(flatten)]
+    pub(super) capability: ToolCapabilityRef,
     /// The result: data from services
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) output: Option<Value>,

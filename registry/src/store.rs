@@ -185,10 +185,8 @@ pub(crate) struct RunOutcome {
     pub(crate) name: CapabilityName,
     pub(crate) version: Version,
     pub(crate) digest: Digest,
-    pub(crate) success: bool,
-    pub(crate) code: Option<String>,
-    pub(crate) class: Option<FailureClass>,
-    pub(crate) blame: Option<FaultAttribution>,
+    /// The failure, unless the run succeeded.
+    pub(crate) failure: Option<RunFailure>,
     pub(crate) duration_ms: u64,
     pub(crate) ended_at: Timestamp,
     pub(crate) reporter_key: ReporterKey,
@@ -196,6 +194,14 @@ pub(crate) struct RunOutcome {
     pub(crate) at: Timestamp,
     /// The store deletes runs that were recorded before this time, because they cannot be reported again.
     pub(crate) forget_before: Timestamp,
+}
+
+/// The failure of a run, as far as the executor reports it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RunFailure {
+    pub(crate) code: Option<String>,
+    pub(crate) class: Option<FailureClass>,
+    pub(crate) blame: Option<FaultAttribution>,
 }
 
 /// The key of the reporter: it has few values, so that invented names cost nothing.
@@ -208,26 +214,17 @@ pub(crate) struct ReporterKey {
 }
 
 impl RunOutcome {
-    /// Returns true when it counts against the capability. A failure without attribution does: otherwise
+    /// The outcome for the weights. A failure without attribution counts against the capability: otherwise
     /// reports without it would make every capability look perfect.
-    pub(crate) fn is_fault(&self) -> bool {
-        !self.success
-            && match self.blame {
-                None | Some(FaultAttribution::Capability | FaultAttribution::Service) => true,
-                Some(
-                    FaultAttribution::Caller
-                    | FaultAttribution::Guardian
-                    | FaultAttribution::Executor,
-                ) => false,
-            }
-    }
-
-    /// The outcome for the weights.
     pub(crate) fn run_end(&self) -> RunEnd {
-        match (self.success, self.is_fault()) {
-            (true, _) => RunEnd::Success,
-            (false, true) => RunEnd::Fault,
-            (false, false) => RunEnd::Neutral,
+        match self.failure.as_ref().map(|failure| failure.blame) {
+            None => RunEnd::Success,
+            Some(None | Some(FaultAttribution::Capability | FaultAttribution::Service)) => {
+                RunEnd::Fault
+            }
+            Some(Some(
+                FaultAttribution::Caller | FaultAttribution::Guardian | FaultAttribution::Executor,
+            )) => RunEnd::Neutral,
         }
     }
 }

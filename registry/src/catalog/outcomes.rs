@@ -15,7 +15,7 @@ use crate::live_version_cache::LiveVersionCache;
 use crate::metrics::Metrics;
 use crate::outcome_weighting::{HALF_LIFE_DAYS, SESSION_SLOTS};
 use crate::rank;
-use crate::store::{RecordResult, ReporterKey, RunOutcome};
+use crate::store::{RecordResult, ReporterKey, RunFailure, RunOutcome};
 use crate::{Clock, Error};
 
 /// The maximum length of the name of an executor or a session, in bytes.
@@ -59,10 +59,11 @@ impl OutcomeRecorder {
             name: report.name,
             version: report.version,
             digest: report.checksum,
-            success: report.success,
-            code: report.code,
-            class: report.class,
-            blame: report.attribution,
+            failure: (!report.success).then_some(RunFailure {
+                code: report.code,
+                class: report.class,
+                blame: report.attribution,
+            }),
             duration_ms: report.duration_ms,
             ended_at,
             reporter_key: voice,

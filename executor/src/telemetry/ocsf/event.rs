@@ -22,17 +22,24 @@ pub(crate) struct OcsfEvent {
     pub(super) time: i64,
     message: String,
     metadata: OcsfMetadata,
+    #[serde(flatten)]
+    status: OcsfEventStatus,
+    #[serde(flatten)]
+    content: OcsfContent,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<OcsfTrace>,
+    unmapped: Unmapped,
+}
+
+/// The status of an event, as its four fields state it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct OcsfEventStatus {
     status_id: u8,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     status_code: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status_detail: Option<&'static str>,
-    #[serde(flatten)]
-    content: OcsfContent,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    trace: Option<OcsfTrace>,
-    unmapped: Unmapped,
 }
 
 /// The data of an event, except for its class.
@@ -101,10 +108,7 @@ impl OcsfEvent {
             time,
             message,
             metadata,
-            status_id,
-            status,
-            status_code,
-            status_detail,
+            status: OcsfEventStatus { status_id, status, status_code, status_detail },
             content,
             trace,
             unmapped: Unmapped { aos },

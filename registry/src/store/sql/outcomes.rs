@@ -7,10 +7,11 @@ use jiff::Timestamp;
 
 use super::SqlStore;
 use crate::latency_histogram::LatencyHistogram;
-use crate::outcome_weighting::RunWeight;
+use crate::outcome_weighting::{RunEnd, RunWeight};
 use crate::store::row_mapping::{self, parse, to_failure, to_json};
 use crate::store::{
-    CapabilityId, Error, MAX_REMEMBERED_RUNS, RecordResult, RunDetails, RunOutcome, VersionId,
+    CapabilityId, Error, MAX_REMEMBERED_RUNS, RecordResult, RunDetails, RunFailure, RunOutcome,
+    VersionId,
 };
 
 impl SqlStore {
@@ -33,10 +34,9 @@ impl SqlStore {
         if !remember_run(&mut transaction, version, outcome).await? {
             return Ok(RecordResult::Duplicate);
         }
-        if outcome.success {
-            count_latency(&mut transaction, version, outcome).await?;
-        } else {
-            count_failure(&mut transaction, version, outcome).await?;
+        match &outcome.failure {
+            None => count_latency(&mut transaction, version, outcome.duration_ms).await?,
+            Some(failure) => count_failure(&mut transaction, version, failure).await?,
         }
         let weight = update_weights(&mut transaction, version, outcome).await?;
         transaction.query(
@@ -45,8 +45,8 @@ impl SqlStore {
              last_run = CASE WHEN last_run > $7 THEN last_run ELSE $7 END \
              WHERE id = $8",
         )
-        .bind(i64::from(outcome.success))
-        .bind(i64::from(outcome.is_fault()))
+        .bind(i64::from(outcome.failure.is_none()))
+        .bind(i64::from(outcome.run_end() == RunEnd::Fault))
         .bind(weight.good)
         .bind(weight.bad)
         .bind(weight.runs)
@@ -175,7 +175,7 @@ async fn update_weights(
 async fn count_failure(
     transaction: &mut Transaction<'_>,
     version: i64,
-    outcome: &RunOutcome,
+    failure: &RunFailure,
 ) -> Result<(), Error> {
     transaction
         .query(
@@ -183,9 +183,9 @@ async fn count_failure(
          ON CONFLICT (version, code, class, blame) DO UPDATE SET count = failure.count + 1",
         )
         .bind(version)
-        .bind(outcome.code.as_deref().unwrap_or_default())
-        .bind(outcome.class.map_or("", FailureClass::as_str))
-        .bind(outcome.blame.map_or("", FaultAttribution::as_str))
+        .bind(failure.code.as_deref().unwrap_or_default())
+        .bind(failure.class.map_or("", FailureClass::as_str))
+        .bind(failure.blame.map_or("", FaultAttribution::as_str))
         .execute()
         .await?;
     Ok(())
@@ -194,7 +194,7 @@ async fn count_failure(
 async fn count_latency(
     transaction: &mut Transaction<'_>,
     version: i64,
-    outcome: &RunOutcome,
+    duration_ms: u64,
 ) -> Result<(), Error> {
     let stored: Option<String> = transaction
         .query("SELECT histogram FROM latency WHERE version = $1")
@@ -203,7 +203,7 @@ async fn count_latency(
         .await?;
     let mut histogram: LatencyHistogram =
         stored.as_deref().map(parse).transpose()?.unwrap_or_default();
-    histogram.record(outcome.duration_ms);
+    histogram.record(duration_ms);
     transaction
         .query(
             "INSERT INTO latency (version, histogram) VALUES ($1, $2) \
