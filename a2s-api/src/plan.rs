@@ -297,4 +297,15 @@ impl PlannedStepKind {
             Self::Condition { if_true, if_false, .. } => vec![if_true, if_false],
         }
     }
+
+    /// Returns the sequences of steps directly below, in the order of the plan.
+    pub fn children_mut(&mut self) -> Vec<&mut [PlannedStep]> {
+        match self {
+            Self::Task { .. } => Vec::new(),
+            Self::Capability { steps, .. }
+            | Self::Sequence { steps }
+            | Self::Parallel { steps } => vec![steps],
+            Self::Condition { if_true, if_false, .. } => vec![if_true, if_false],
+        }
+    }
 }

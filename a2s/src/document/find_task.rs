@@ -1,6 +1,6 @@
 //! The search for the task step that an example or a mock names.
 
-use super::{Capability, Step, StepAction, StepPath};
+use super::{Capability, CapabilityStep, Step, StepAction, StepPath};
 use crate::diagnostic::did_you_mean;
 
 /// The task step at a step path; `None` when the path leads into another capability, because only the
@@ -34,16 +34,17 @@ pub(crate) fn find_task<'c>(
         steps = step.children();
         found = Some(step);
     }
-    match found.map(|step| &step.action) {
-        Some(StepAction::Task { .. }) => Ok(found),
-        Some(StepAction::Capability { capability, .. }) => {
+    let action = found.map(|step| &step.action);
+    if action.is_some_and(|action| action.as_task().is_some()) {
+        return Ok(found);
+    }
+    match action.and_then(StepAction::as_capability) {
+        Some(CapabilityStep { capability, .. }) => {
             let message = format!("`{way}` is not a task step: it uses `{capability}`");
             let hint = format!("Name a task step of `{capability}`: `{way}/STEP`.");
             Err((message, Some(hint)))
         }
-        Some(StepAction::Block(_)) | None => {
-            Err((format!("`{way}` is a block of steps, not a task step"), None))
-        }
+        None => Err((format!("`{way}` is a block of steps, not a task step"), None)),
     }
 }
 

@@ -138,22 +138,16 @@ struct PreviewedStep {
 /// Attaches the previews to their steps.
 fn attach_previews(steps: &mut [PlannedStep], previews: &mut BTreeMap<String, Vec<ItemPreview>>) {
     for step in steps {
-        match &mut step.kind {
-            PlannedStepKind::Task { .. } => {
-                // A step without previews gets an empty list.
-                let mut items = previews.remove(&step.step).unwrap_or_default();
-                step.preview = match items.as_slice() {
-                    [item] if item.step == step.step => items.pop().map(|item| item.preview),
-                    _ => Some(StepPreview::Each { items }),
-                };
-            }
-            PlannedStepKind::Capability { steps, .. }
-            | PlannedStepKind::Sequence { steps }
-            | PlannedStepKind::Parallel { steps } => attach_previews(steps, previews),
-            PlannedStepKind::Condition { if_true, if_false, .. } => {
-                attach_previews(if_true, previews);
-                attach_previews(if_false, previews);
-            }
+        if let PlannedStepKind::Task { .. } = step.kind {
+            // A step without previews gets an empty list.
+            let mut items = previews.remove(&step.step).unwrap_or_default();
+            step.preview = match items.as_slice() {
+                [item] if item.step == step.step => items.pop().map(|item| item.preview),
+                _ => Some(StepPreview::Each { items }),
+            };
+        }
+        for below in step.kind.children_mut() {
+            attach_previews(below, previews);
         }
         attach_previews(&mut step.catch, previews);
     }

@@ -349,15 +349,12 @@ impl<'e> TraceBuilder<'e> {
         let calls = format!("{EXECUTE_TOOL} {tool}");
         let kind = StepKind::from_name(kind);
         let name = match kind {
-            Some(StepKind::Task) => calls.as_str(),
-            Some(StepKind::Capability) => "a2s.capability",
-            Some(StepKind::Sequence) => "a2s.sequence",
-            Some(StepKind::Parallel) => "a2s.parallel",
-            Some(StepKind::Condition) => "a2s.condition",
+            Some(StepKind::Task) => calls,
+            Some(kind) => format!("a2s.{}", kind.as_str()),
             // A kind of another version.
-            None => "a2s.step",
+            None => "a2s.step".to_owned(),
         };
-        let mut span = Span::new(self.context.step(path), Some(parent), name, at);
+        let mut span = Span::new(self.context.step(path), Some(parent), &name, at);
         span.set_attribute("a2s.step", text(path));
         if kind == Some(StepKind::Task) {
             span.set_attribute("gen_ai.operation.name", text(EXECUTE_TOOL));
