@@ -9,42 +9,37 @@
 mod apply_verdict;
 mod guardian_chain;
 mod guardian_request;
-mod mcp_messages;
 mod permitted;
 mod pre_run;
-mod redirect;
 mod sent;
 mod state_access;
-mod waiting;
+mod step_questions;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use a2s::{Domain, InputLocation, Permission, Task};
-use a2s_api::Principal;
-use a2s_api::{CapabilityRef, DecisionRecord, DecisionSource, GuardianPhase};
-use aos::GuardianChain;
-use aos::message::{MethodCall, Ping};
+use a2s::{Domain, InputLocation, Permission, to_single_line};
+use a2s_api::{
+    CapabilityRef, DecisionRecord, DecisionSource, GuardianChange, GuardianPhase, Principal,
+};
+use aos::message::{MethodCall, Ping, Request};
+use aos::{GuardianChain, Verdict, VerdictSource};
 use futures::future::join_all;
 use http::HeaderMap;
 use indexmap::IndexMap;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use uuid::{Builder, Uuid};
 
 use crate::clock::{Clock, RandomSource};
 use crate::config::{GuardianHook, GuardianSettings};
-use crate::credential_requirements::{CredentialRequirement, CredentialUser};
 use crate::error::{Error, ErrorKind};
 use crate::metrics::Metrics;
-use crate::request::{self, PreparedRequest, TaskContract};
-use crate::secrets::{RunSecrets, restore_masked};
+use crate::secrets::RunSecrets;
 use crate::thread_local_clients::PerThread;
-use a2s::to_single_line;
 pub(crate) use guardian_request::{executor_agent, tool_id};
 pub(crate) use permitted::Permitted;
 pub(crate) use pre_run::PreRun;
-use sent::describe_request;
 
 /// The maximum number of characters of a guardian's message that are stored.
 const MAX_WORDS: usize = 1_000;
@@ -52,10 +47,6 @@ const MAX_WORDS: usize = 1_000;
 const MAX_POLICY: usize = 200;
 /// The maximum number of reason codes that are stored.
 const MAX_REASONS: usize = 16;
-
-/// The reason for which a second change of the target is not followed.
-const TARGET_CHANGED_AGAIN: &str = "the method, host or path of the request changed again, after the \
-    guardians had checked the changed request";
 
 /// Returns true when a guardian has denied something that an approval would allow.
 pub(crate) fn is_approval_required(decision: &DecisionRecord) -> bool {
@@ -151,6 +142,11 @@ struct RawVerdict<T> {
 }
 
 impl<T> RawVerdict<T> {
+    /// Creates the verdict where there is nothing to ask.
+    fn without_question(verdict: Result<T, Error>) -> Self {
+        Self { decisions: Vec::new(), verdict }
+    }
+
     /// Adds the verdict on another question: its decisions follow the earlier ones, and its result counts.
     fn then<U>(self, next: RawVerdict<U>) -> RawVerdict<U> {
         let Self { mut decisions, .. } = self;
@@ -158,27 +154,17 @@ impl<T> RawVerdict<T> {
         RawVerdict { decisions, verdict: next.verdict }
     }
 
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> RawVerdict<U> {
+        self.and_then(|value| Ok(change(value)))
+    }
+
+    fn and_then<U>(self, change: impl FnOnce(T) -> Result<U, Error>) -> RawVerdict<U> {
+        RawVerdict { decisions: self.decisions, verdict: self.verdict.and_then(change) }
+    }
+
     fn permit(self) -> GateVerdict<T> {
         GateVerdict { decisions: self.decisions, verdict: self.verdict.map(Permitted) }
     }
-}
-
-/// Returns the inputs after the changes of the guardians so far.
-fn current_inputs<'i>(
-    made: Option<&'i [IndexMap<InputLocation, Value>; 2]>,
-    inputs: GuardedInputs<'i>,
-) -> GuardedInputs<'i> {
-    match made {
-        Some([truth, shown]) => GuardedInputs { actual: truth, masked: shown },
-        None => inputs,
-    }
-}
-
-/// Returns the method, and the address without its query.
-fn target_of(request: &PreparedRequest) -> (http::Method, url::Url) {
-    let mut url = request.url().clone();
-    url.set_query(None);
-    (request.method().clone(), url)
 }
 
 /// The gate that asks the guardians, if there are any.
@@ -213,117 +199,6 @@ impl GuardianGate {
         Ok(Self { guardians, metrics, clock, ids })
     }
 
-    /// Asks whether the task of `contract` may run with `inputs` (`steps/toolCallRequest`). When it calls a
-    /// tool of an MCP server, asks about the message as well (`protocols/MCP`). Makes the request from the
-    /// inputs, or from the replacement inputs of the guardians. A masked value that a guardian leaves
-    /// unchanged means the true value.
-    pub(crate) async fn ask_request(
-        &self,
-        asker: &GuardedStep<'_>,
-        contract: &TaskContract,
-        inputs: GuardedInputs<'_>,
-    ) -> GateVerdict<PreparedRequest> {
-        self.judge_request(asker, contract, inputs, AskReason::Send).await.permit()
-    }
-
-    /// Asks the same before a run exists, and marks the question as a preview. It does not return the
-    /// permitted request, so nothing can be sent.
-    ///
-    /// # Errors
-    /// The reason for which the inputs fit no request, so that there was nothing to ask.
-    pub(crate) async fn preview_request(
-        &self,
-        asker: &GuardedStep<'_>,
-        contract: &TaskContract,
-        inputs: GuardedInputs<'_>,
-    ) -> Result<Vec<DecisionRecord>, Error> {
-        let RawVerdict { decisions, verdict } =
-            self.judge_request(asker, contract, inputs, AskReason::Preview).await;
-        match verdict {
-            Err(error) if decisions.is_empty() => Err(error),
-            Ok(_) | Err(_) => Ok(decisions),
-        }
-    }
-
-    async fn judge_request(
-        &self,
-        asker: &GuardedStep<'_>,
-        contract: &TaskContract,
-        inputs: GuardedInputs<'_>,
-        occasion: AskReason,
-    ) -> RawVerdict<PreparedRequest> {
-        let task = contract.task();
-        let prepare = |inputs: &IndexMap<InputLocation, Value>| {
-            let user = CredentialUser {
-                principal: asker.principal.clone(),
-                capability: asker.capability.name.clone(),
-            };
-            let access = CredentialRequirement::from_task(task, asker.domains, user);
-            request::prepare(contract, inputs).map(|prepared| prepared.with_access(access))
-        };
-        let mut prepared = match prepare(inputs.actual) {
-            Ok(prepared) => prepared,
-            Err(error) => return RawVerdict { decisions: Vec::new(), verdict: Err(error.into()) },
-        };
-        let Some(guardians) = self.guardians() else {
-            let judged = self.skip_guardians(HookPhase::REQUEST, occasion, Ok(prepared));
-            if !matches!(task, Task::Mcp(_)) {
-                return judged;
-            }
-            let RawVerdict { decisions, verdict } = judged;
-            let next = self.skip_guardians(HookPhase::MCP_OUTBOUND, occasion, verdict);
-            return RawVerdict { decisions, verdict: Ok(()) }.then(next);
-        };
-        let has_secrets = inputs.masked != inputs.actual;
-        // The inputs as changed by the guardians so far, as they are sent and as they are shown.
-        let mut made: Option<[IndexMap<InputLocation, Value>; 2]> = None;
-        let mut decisions = Vec::new();
-        for is_last in [false, true] {
-            let target = target_of(&prepared);
-            let current = current_inputs(made.as_ref(), inputs);
-            let sent = describe_request(contract, current, &prepared, None, asker.secrets);
-            let now = self.clock.now();
-            let call =
-                guardian_request::request_call(asker, task, current.masked, sent, occasion, now);
-            let follow = |modified: &_| {
-                let inputs = current_inputs(made.as_ref(), inputs);
-                let (shown, changes) = apply_verdict::modified_inputs(inputs.masked, modified)?;
-                let truth = apply_verdict::restore_inputs(inputs, shown.clone(), has_secrets)?;
-                let next = prepare(&truth)
-                    .map_err(|error| {
-                        format!("the inputs do not result in a valid request: {error}")
-                    })?
-                    .with_masked_inputs(shown.clone());
-                if is_last && target_of(&next) != target {
-                    return Err(TARGET_CHANGED_AGAIN.to_owned());
-                }
-                (prepared, made) = (next, Some([truth, shown]));
-                Ok(changes)
-            };
-            let call = (call, &**asker.trace);
-            let said =
-                self.ask_guardians(guardians, HookPhase::REQUEST, occasion, call, follow).await;
-            decisions.extend(said.0);
-            if let Err(error) = said.1 {
-                return RawVerdict { decisions, verdict: Err(error) };
-            }
-            // A request to another target than shown is shown again.
-            if target_of(&prepared) == target {
-                break;
-            }
-        }
-        let Task::Mcp(tool) = task else {
-            return RawVerdict { decisions, verdict: Ok(prepared) };
-        };
-        let inputs = current_inputs(made.as_ref(), inputs);
-        let sent = describe_request(contract, inputs, &prepared, None, asker.secrets);
-        let call = mcp_messages::OutgoingCall { tool, inputs, has_secrets, sent };
-        let judged = self.judge_call(guardians, asker, task, call, occasion, prepare).await;
-        let verdict = judged.verdict.map(|changed| changed.unwrap_or(prepared));
-        RawVerdict { decisions, verdict: Ok(()) }
-            .then(RawVerdict { decisions: judged.decisions, verdict })
-    }
-
     fn guardians(&self) -> Option<&GuardianChain> {
         self.guardians.as_deref().map(PerThread::current)
     }
@@ -344,98 +219,58 @@ impl GuardianGate {
         join_all(pings).await.into_iter().flatten().collect()
     }
 
-    /// Asks whether the result of a task may be used (`steps/toolCallResult`). The guardians also receive a
-    /// failure of the service. It stays an error, whatever they decide, but they may change its message.
-    /// The value is moved out of `result` when it may be used; otherwise `result` does not change.
-    pub(crate) async fn ask_result(
+    /// Asks `guardians` about one step, in order, until one denies. `follow` applies the modification of
+    /// each guardian and returns the changes. If it returns an error instead, that is a denial.
+    async fn ask_guardians(
         &self,
-        asker: &GuardedStep<'_>,
-        task: &Task,
-        result: &mut Result<Value, Error>,
-    ) -> GateVerdict<Value> {
-        self.judge_result(asker, task, result, AskReason::Send, |_| Ok(())).await.permit()
-    }
-
-    /// Asks the same about outputs that a person sets instead of a result. A guardian may require other
-    /// outputs; `check` returns the reason when these cannot be used.
-    pub(crate) async fn ask_outputs(
-        &self,
-        asker: &GuardedStep<'_>,
-        task: &Task,
-        outputs: Map<String, Value>,
-        check: impl Fn(&Map<String, Value>) -> Result<(), String>,
-    ) -> GateVerdict<Map<String, Value>> {
-        let check = |made: &Result<Value, Error>| match made {
-            Ok(Value::Object(outputs)) => check(outputs),
-            Ok(_) => Err("the outputs are not an object".to_owned()),
-            Err(_) => Ok(()),
-        };
-        let mut result = Ok(Value::Object(outputs));
-        let judged = self.judge_result(asker, task, &mut result, AskReason::Send, check).await;
-        let RawVerdict { decisions, verdict } = judged;
-        let verdict = verdict.and_then(|outputs| match outputs {
-            Value::Object(outputs) => Ok(outputs),
-            _ => Err(Error::new(ErrorKind::Internal, "the outputs are not an object")),
-        });
-        // The run does not wait for this approval: the caller has to set the outputs again.
-        let verdict = verdict.map_err(|error| match &error.approval {
-            Some(wanted) => {
-                let id = &wanted.id;
-                let hint = format!(
-                    "Approve it with `a2s guardian approve {id}`, then set the same outputs again."
-                );
-                Error { kind: ErrorKind::GuardianDeniedResult, approval: None, ..error }
-                    .with_hint(hint)
-            }
-            None => error,
-        });
-        RawVerdict { decisions, verdict }.permit()
-    }
-
-    async fn judge_result(
-        &self,
-        asker: &GuardedStep<'_>,
-        task: &Task,
-        result: &mut Result<Value, Error>,
+        guardians: &GuardianChain,
+        asking: HookPhase,
         occasion: AskReason,
-        check: impl Fn(&Result<Value, Error>) -> Result<(), String>,
-    ) -> RawVerdict<Value> {
-        let take = |result: &mut Result<Value, Error>| std::mem::replace(result, Ok(Value::Null));
-        let Some(guardians) = self.guardians() else {
-            return self.skip_guardians(HookPhase::RESULT, occasion, take(result));
-        };
-        // The result as changed by the guardians.
-        let mut changed: Option<Result<Value, Error>> = None;
-        let mut shown = match &*result {
-            Ok(value) => Ok(asker.secrets.mask(value)),
-            Err(error) => Err(asker.secrets.mask_error(error.clone())),
-        };
-        let call = guardian_request::result_call(asker, task, &shown, occasion, self.clock.now());
-        let follow = |modified: &_| {
-            let (made, changes) = apply_verdict::modified_result(&shown, modified)?;
-            let current = changed.as_ref().unwrap_or(&*result);
-            let next = match (&shown, current, &made) {
-                (Ok(shown), Ok(truth), Ok(made)) => Ok(restore_masked(shown, truth, made.clone())),
-                _ => made.clone(),
+        (call, trace): (MethodCall, &HeaderMap),
+        mut follow: impl FnMut(&Request) -> Result<Vec<GuardianChange>, String>,
+    ) -> RawVerdict<()> {
+        let question = Request::new(self.new_message_id(), call);
+        let mut followed = Vec::new();
+        let consultation = guardians.ask_and_apply(&question, trace, |modified| {
+            followed.push(follow(modified)?);
+            Ok(())
+        });
+        let consultation = consultation.await;
+        let mut changes = followed.into_iter();
+        let mut decisions = Vec::with_capacity(consultation.outcomes.len());
+        for (name, outcome) in &consultation.outcomes {
+            let changes = match outcome.verdict {
+                Verdict::Modify(_) => changes.next().unwrap_or_default(),
+                Verdict::Allow | Verdict::Deny => Vec::new(),
             };
-            check(&next)?;
-            (shown, changed) = (made, Some(next));
-            Ok(changes)
+            let decision = guardian_chain::decision(asking.phase, name, outcome, changes);
+            if let VerdictSource::FailedClosed(failure) | VerdictSource::FailedOpen(failure) =
+                &outcome.origin
+            {
+                self.metrics.guardian_failed(asking.hook, name, failure.reason_code());
+            }
+            // A planned step is neither stopped nor permitted.
+            if occasion == AskReason::Send {
+                self.metrics.decided(asking.hook, &decision);
+            }
+            decisions.push(decision);
+        }
+        let verdict = match (consultation.verdict, consultation.outcomes.last()) {
+            (Verdict::Deny, Some((name, outcome))) => {
+                // Where there is one, everybody knows which.
+                let shown = (guardians.names().nth(1).is_some()).then_some(name.as_str());
+                Err(guardian_chain::denial(asking.phase, name, shown, outcome))
+            }
+            (Verdict::Deny, None) => {
+                Err(Error::new(ErrorKind::Internal, "a denial has no guardian"))
+            }
+            (Verdict::Allow | Verdict::Modify(_), _) => Ok(()),
         };
-        let call = (call, &**asker.trace);
-        let said = self.ask_guardians(guardians, HookPhase::RESULT, occasion, call, follow).await;
-        let (decisions, verdict) = said;
-        let verdict = verdict.and_then(|()| changed.unwrap_or_else(|| take(result)));
         RawVerdict { decisions, verdict }
     }
 
     /// Records that no guardian is asked.
-    fn skip_guardians<T>(
-        &self,
-        asking: HookPhase,
-        occasion: AskReason,
-        result: Result<T, Error>,
-    ) -> RawVerdict<T> {
+    fn skip_guardians(&self, asking: HookPhase, occasion: AskReason) -> RawVerdict<()> {
         let decision = DecisionRecord {
             phase: asking.phase,
             guardian: None,
@@ -448,7 +283,7 @@ impl GuardianGate {
         if occasion == AskReason::Send {
             self.metrics.decided(asking.hook, &decision);
         }
-        RawVerdict { decisions: vec![decision], verdict: result }
+        RawVerdict { decisions: vec![decision], verdict: Ok(()) }
     }
 
     /// Creates the id of one message, which identifies its response.

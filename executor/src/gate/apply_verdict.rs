@@ -1,4 +1,4 @@
-//! Application of a guardian's `modify` to inputs and results. Pure.
+//! Application of a guardian's `modify` to inputs, MCP messages and results. Pure.
 
 use a2s::InputLocation;
 use a2s_api::GuardianChange;
@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::GuardedInputs;
 use crate::error::{Error, ErrorKind};
+use crate::request::{McpMessage, read_message};
 use crate::secrets::{has_placeholder, restore_masked};
 use a2s::to_single_line;
 
@@ -17,6 +18,10 @@ pub(super) const MAX_SHOWN_CHARS: usize = 200;
 const MAX_CHANGES: usize = 20;
 /// The replacement for a value of a result before the change: the guardian changed the value to hide it.
 pub(super) const WITHHELD: &str = "(withheld)";
+
+/// The reason for which a redirect cannot be modified.
+pub(super) const NOT_CHANGEABLE: &str =
+    "a guardian can allow or deny a redirect, but not modify it";
 
 /// The reason for which a modification cannot be used; such a modification is a denial.
 pub(super) type BadModification = String;
@@ -41,6 +46,18 @@ pub(super) fn modified_inputs(
     }
     let changes = changes_of(inputs, &new);
     Ok((new, changes))
+}
+
+/// Rejects changes of the inputs of a redirect. A guardian that has changed the inputs before may send the same inputs
+/// again.
+pub(super) fn refuse_changes(
+    shown: &IndexMap<InputLocation, Value>,
+    modified: &Request,
+) -> Result<Vec<GuardianChange>, BadModification> {
+    match modified_inputs(shown, modified)? {
+        (_, changes) if changes.is_empty() => Ok(changes),
+        _ => Err(NOT_CHANGEABLE.to_owned()),
+    }
 }
 
 /// The differences between inputs.
@@ -165,4 +182,50 @@ pub(super) fn note_changes(
             changes.push(GuardianChange { name: name.to_owned(), from, to });
         }
     }
+}
+
+fn message_in(modified: &Request) -> Result<&McpMessage, BadModification> {
+    match &modified.call {
+        MethodCall::Mcp(step) => Ok(&step.message),
+        _ => Err("its method is not an MCP message".to_owned()),
+    }
+}
+
+/// Returns the arguments that a guardian requires instead of those of a call.
+pub(super) fn modified_arguments(
+    asked: &McpMessage,
+    modified: &Request,
+) -> Result<IndexMap<InputLocation, Value>, BadModification> {
+    let mut made = message_in(modified)?.clone();
+    let params = made.get_mut("params").and_then(Value::as_object_mut);
+    let arguments = params.and_then(|params| params.get_mut("arguments"));
+    let Some(Value::Object(arguments)) = arguments.map(Value::take) else {
+        return Err("its arguments are not an object".to_owned());
+    };
+    let mut rest = asked.clone();
+    if let Some(arguments) = rest.get_mut("params").and_then(|params| params.get_mut("arguments")) {
+        *arguments = Value::Null;
+    }
+    if made != rest {
+        return Err("it changes more than the arguments of the call".to_owned());
+    }
+    Ok(arguments.into_iter().map(|(name, value)| (InputLocation::Argument(name), value)).collect())
+}
+
+/// Returns the response that a guardian requires instead of the original.
+pub(super) fn modified_answer(
+    asked: &Value,
+    modified: &Request,
+) -> Result<McpMessage, BadModification> {
+    let made = message_in(modified)?;
+    let asked = asked.as_object().ok_or("the original message is missing")?;
+    for name in ["jsonrpc", "id", "method"] {
+        if made.get(name) != asked.get(name) {
+            return Err(format!("`{name}` differs from the original message"));
+        }
+    }
+    if read_message(asked).is_err() && read_message(made).is_ok() {
+        return Err("a modification cannot turn a failed call into a success".to_owned());
+    }
+    Ok(made.clone())
 }

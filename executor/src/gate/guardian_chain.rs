@@ -1,21 +1,19 @@
-//! The guardians of a configuration, and one question to all of them.
+//! The guardians of a configuration, and their decisions in the words of the journal and of errors.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use a2s_api::{DecisionRecord, DecisionSource, GuardianChange, GuardianPhase};
-use aos::message::{MethodCall, Request};
+use aos::ClientIdentity as Shown;
 use aos::{
     BearerToken, GuardianChain, GuardianClient, GuardianError, GuardianOutcome, Options,
     TrustRoots, VerdictSource,
 };
-use aos::{ClientIdentity as Shown, Verdict};
-use http::HeaderMap;
 use url::{Host, Url};
 use zeroize::Zeroizing;
 
-use super::{AskReason, GuardianGate, HookPhase, MAX_REASONS, MAX_WORDS};
+use super::{MAX_REASONS, MAX_WORDS};
 use crate::config::{
     ExecutorCertificate, GuardianConfig, GuardianEndpoint, GuardianSettings, HttpEndpoint,
 };
@@ -167,64 +165,8 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// The decisions of all guardians about one step: the decision of each, and the reason for which the step
-/// may not continue.
-pub(super) type ChainDecisions = (Vec<DecisionRecord>, Result<(), Error>);
-
-impl GuardianGate {
-    /// Asks `guardians` about one step, in order, until one denies. `follow` applies the modification of
-    /// each guardian and returns the changes. If it returns an error instead, that is a denial.
-    pub(super) async fn ask_guardians(
-        &self,
-        guardians: &GuardianChain,
-        asking: HookPhase,
-        occasion: AskReason,
-        (call, trace): (MethodCall, &HeaderMap),
-        mut follow: impl FnMut(&Request) -> Result<Vec<GuardianChange>, String>,
-    ) -> ChainDecisions {
-        let question = Request::new(self.new_message_id(), call);
-        let mut followed = Vec::new();
-        let consultation = guardians.ask_and_apply(&question, trace, |modified| {
-            followed.push(follow(modified)?);
-            Ok(())
-        });
-        let consultation = consultation.await;
-        let mut changes = followed.into_iter();
-        let mut decisions = Vec::with_capacity(consultation.outcomes.len());
-        for (name, outcome) in &consultation.outcomes {
-            let changes = match outcome.verdict {
-                Verdict::Modify(_) => changes.next().unwrap_or_default(),
-                Verdict::Allow | Verdict::Deny => Vec::new(),
-            };
-            let decision = decision(asking.phase, name, outcome, changes);
-            if let VerdictSource::FailedClosed(failure) | VerdictSource::FailedOpen(failure) =
-                &outcome.origin
-            {
-                self.metrics.guardian_failed(asking.hook, name, failure.reason_code());
-            }
-            // A planned step is neither stopped nor permitted.
-            if occasion == AskReason::Send {
-                self.metrics.decided(asking.hook, &decision);
-            }
-            decisions.push(decision);
-        }
-        let verdict = match (consultation.verdict, consultation.outcomes.last()) {
-            (Verdict::Deny, Some((name, outcome))) => {
-                // Where there is one, everybody knows which.
-                let shown = (guardians.names().nth(1).is_some()).then_some(name.as_str());
-                Err(denial(asking.phase, name, shown, outcome))
-            }
-            (Verdict::Deny, None) => {
-                Err(Error::new(ErrorKind::Internal, "a denial has no guardian"))
-            }
-            (Verdict::Allow | Verdict::Modify(_), _) => Ok(()),
-        };
-        (decisions, verdict)
-    }
-}
-
 /// The decision of one guardian, for the journal.
-fn decision(
+pub(super) fn decision(
     phase: GuardianPhase,
     name: &str,
     outcome: &GuardianOutcome,
@@ -247,7 +189,7 @@ fn decision(
 }
 
 /// The error of a step that was denied. `name` names the guardian when there are several.
-fn denial(
+pub(super) fn denial(
     phase: GuardianPhase,
     guardian: &str,
     name: Option<&str>,

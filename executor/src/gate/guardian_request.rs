@@ -34,12 +34,7 @@ pub(super) fn request_call(
     let mut context = step_context(asker, task, occasion, now);
     context.extra.insert("request".to_owned(), sent);
     let mut step = ToolCallRequestStep::new(context, request);
-    step.reasoning = Some(match occasion {
-        AskReason::Send => reasoning_text(asker),
-        AskReason::Preview => {
-            format!("Preview: the executor sends nothing. {}", reasoning_text(asker))
-        }
-    });
+    step.reasoning = Some(reasoning_text(asker, occasion, "sends nothing"));
     step.into()
 }
 
@@ -59,12 +54,7 @@ pub(super) fn message_call(
         context.extra.insert("request".to_owned(), sent);
     }
     step.context = Some(context);
-    step.reasoning = Some(match occasion {
-        AskReason::Send => reasoning_text(asker),
-        AskReason::Preview => {
-            format!("Preview: the executor sends nothing. {}", reasoning_text(asker))
-        }
-    });
+    step.reasoning = Some(reasoning_text(asker, occasion, "sends nothing"));
     step.extra.insert("executionId".to_owned(), json!(asker.execution_id));
     step.extra.insert("toolId".to_owned(), json!(tool_id(&asker.capability.name, asker.step)));
     step.into()
@@ -86,12 +76,7 @@ pub(super) fn result_call(
     let result = ToolResult::new(vec![TextPart::new(text)], is_error);
     let context = step_context(asker, task, occasion, now);
     let mut step = ToolCallResultStep::new(context, asker.execution_id.to_string(), result);
-    step.reasoning = Some(match occasion {
-        AskReason::Send => reasoning_text(asker),
-        AskReason::Preview => {
-            format!("Preview: the executor uses no result. {}", reasoning_text(asker))
-        }
-    });
+    step.reasoning = Some(reasoning_text(asker, occasion, "uses no result"));
     step.tool_id = Some(tool_id(&asker.capability.name, asker.step));
     step.into()
 }
@@ -105,8 +90,13 @@ pub(crate) fn tool_id(capability: &CapabilityName, step: &str) -> String {
     format!("{capability}.{id}")
 }
 
-fn reasoning_text(asker: &GuardedStep<'_>) -> String {
-    format!("Step {} of {}: {}", asker.step, asker.root.name, asker.description)
+/// The reasoning of a step. A preview states the `effect` that a question for it has.
+fn reasoning_text(asker: &GuardedStep<'_>, occasion: AskReason, effect: &str) -> String {
+    let text = format!("Step {} of {}: {}", asker.step, asker.root.name, asker.description);
+    match occasion {
+        AskReason::Send => text,
+        AskReason::Preview => format!("Preview: the executor {effect}. {text}"),
+    }
 }
 
 /// The acting principal, the session, the run and the step, and under `capability` the data about it that a

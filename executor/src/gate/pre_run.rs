@@ -1,4 +1,5 @@
-//! Asks the guardian before a run begins.
+//! Asks the guardians before a run begins: about the event that starts it, and about remembered values;
+//! and before a value is remembered.
 
 use a2s_api::Principal;
 use a2s_api::{CapabilityRef, GuardianChange, TriggerEvent};
@@ -13,7 +14,9 @@ use uuid::Uuid;
 
 use super::apply_verdict::WITHHELD;
 use super::guardian_request::{executor_agent, set_principal};
+use super::state_access::{memory_step, modified_memory};
 use super::{AskReason, GateVerdict, GuardianGate, HookPhase, RawVerdict};
+use crate::session_state::StateOwner;
 
 /// The run that is about to begin.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +65,7 @@ impl GuardianGate {
     ) -> GateVerdict<()> {
         let asking = HookPhase::TRIGGER;
         let Some(guardians) = self.guardians() else {
-            return self.skip_guardians(asking, AskReason::Send, Ok(())).permit();
+            return self.skip_guardians(asking, AskReason::Send).permit();
         };
         let content = DataPart {
             data: DataContent::Object(inputs.clone()),
@@ -84,9 +87,80 @@ impl GuardianGate {
             Ok(changes)
         };
         let call = (call, beginning.trace);
-        let said = self.ask_guardians(guardians, asking, AskReason::Send, call, take).await;
-        let (decisions, verdict) = said;
-        RawVerdict { decisions, verdict }.permit()
+        self.ask_guardians(guardians, asking, AskReason::Send, call, take).await.permit()
+    }
+
+    /// Asks whether a run may use `values` (`steps/memoryContextRetrieval`). The guardians may change or
+    /// remove values. `follow` receives the values after each change, and returns an error when they cannot
+    /// be used.
+    pub(crate) async fn ask_recall(
+        &self,
+        beginning: PreRun<'_>,
+        values: Map<String, Value>,
+        follow: impl FnMut(&Map<String, Value>) -> Result<(), String>,
+    ) -> GateVerdict<Map<String, Value>> {
+        let context = beginning.step_context("inputs", self.clock.now());
+        let names: Vec<_> = values.keys().map(String::as_str).collect();
+        let reasoning = format!(
+            "{} requires {}, which the caller did not give.",
+            beginning.root.name,
+            names.join(", ")
+        );
+        let step = memory_step(context, &values, reasoning);
+        let call = MethodCall::MemoryContextRetrieval(Box::new(step));
+        let call = (call, beginning.trace);
+        self.judge_memory(HookPhase::RECALLED, call, values, follow).await.permit()
+    }
+
+    /// Asks whether `principal` may store a value for `holder` (`steps/memoryStore`). The guardians may
+    /// change the value.
+    pub(crate) async fn ask_remember(
+        &self,
+        principal: &Principal,
+        holder: &StateOwner,
+        name: &str,
+        value: Value,
+    ) -> GateVerdict<Value> {
+        let turn = self.new_message_id();
+        let session = Session::new(holder.session_id());
+        let mut context = StepContext::new(executor_agent(), session, turn, name, self.clock.now());
+        set_principal(&mut context, principal);
+        let mut value = value;
+        let values = Map::from_iter([(name.to_owned(), value.clone())]);
+        let reasoning = match holder {
+            StateOwner::Session(..) => "Remember a value for the runs of this session.",
+            StateOwner::Principal(_) => "Remember a value for the runs of this user.",
+            StateOwner::Everybody => "Remember a value for all runs.",
+        };
+        let step = memory_step(context, &values, reasoning.to_owned());
+        let call = (MethodCall::MemoryStore(Box::new(step)), &HeaderMap::new());
+        let follow = |made: &Map<String, Value>| {
+            // To store nothing, a guardian denies.
+            value = made.get(name).ok_or("it removes the value to remember")?.clone();
+            Ok(())
+        };
+        let judged = self.judge_memory(HookPhase::REMEMBERED, call, values, follow).await;
+        judged.map(|_| value).permit()
+    }
+
+    async fn judge_memory(
+        &self,
+        asking: HookPhase,
+        call: (MethodCall, &HeaderMap),
+        mut values: Map<String, Value>,
+        mut follow: impl FnMut(&Map<String, Value>) -> Result<(), String>,
+    ) -> RawVerdict<Map<String, Value>> {
+        let Some(guardians) = self.guardians() else {
+            return self.skip_guardians(asking, AskReason::Send).map(|()| values);
+        };
+        let take = |modified: &_| {
+            let (made, changes) = modified_memory(&values, modified)?;
+            follow(&made)?;
+            values = made;
+            Ok(changes)
+        };
+        let judged = self.ask_guardians(guardians, asking, AskReason::Send, call, take).await;
+        judged.map(|()| values)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-use a2s::{HttpMethod, Secret};
+use a2s::{HttpMethod, Secret, Task};
 use a2s_api::{GuardianChange, GuardianPhase};
 use axum::Router;
 use axum::body::Bytes;
@@ -21,6 +21,7 @@ use crate::config::{Config, FailMode, GuardianConfig, HttpEndpoint};
 use crate::error::ErrorKind;
 use crate::outbound::OutboundClient;
 use crate::registry_client::RegistryClient;
+use crate::request::TaskContract;
 use crate::request::test_fixtures::{Still, inputs, openapi};
 use crate::vault::Vault;
 
