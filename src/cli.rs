@@ -17,8 +17,10 @@ mod trust;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use url::Url;
+
+use crate::output::ColorMode;
 
 pub(crate) use agent::{ChatArgs, ComposeArgs};
 pub(crate) use authoring::{
@@ -123,13 +125,6 @@ pub(crate) struct GlobalArgs {
     /// Colours on the terminal
     #[arg(long, global = true, value_enum, default_value_t = ColorMode::Auto)]
     pub(crate) color: ColorMode,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ColorMode {
-    Auto,
-    Always,
-    Never,
 }
 
 #[derive(Debug, Subcommand)]

@@ -43,10 +43,10 @@ mod version_spec;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::cli::{CliArguments, CliCommand, ColorMode, GlobalArgs, ServeCommand};
+use crate::cli::{CliArguments, CliCommand, GlobalArgs};
 use crate::cli_error::{CliError, CliExitCode};
 use crate::client::{ServiceClient, TokenTransport, client};
-use crate::output::CommandOutput;
+use crate::output::{ColorMode, CommandOutput};
 use crate::serve::{self, data_dir};
 
 pub(crate) use publish::publish_document;
@@ -159,18 +159,7 @@ async fn dispatch(
         }
         CliCommand::Demo(arguments) => demo::demo(&arguments, output).await,
         CliCommand::Up(arguments) => Box::pin(serve::up(global, *arguments)).await,
-        CliCommand::Serve { service: ServeCommand::Registry(arguments) } => {
-            Box::pin(serve::registry(global, *arguments)).await
-        }
-        CliCommand::Serve { service: ServeCommand::Executor(arguments) } => {
-            Box::pin(serve::executor(global, *arguments)).await
-        }
-        CliCommand::Serve { service: ServeCommand::Agent(arguments) } => {
-            Box::pin(serve::agent(global, *arguments)).await
-        }
-        CliCommand::Serve { service: ServeCommand::Guardian(arguments) } => {
-            Box::pin(serve::guardian(global, *arguments)).await
-        }
+        CliCommand::Serve { service } => Box::pin(serve::serve_alone(global, service)).await,
         CliCommand::Mcp => mcp::mcp(&client()?).await,
         CliCommand::Reindex(arguments) => serve::reindex(global, *arguments, output).await,
         CliCommand::Doctor(arguments) => {

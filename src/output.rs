@@ -13,9 +13,9 @@ use std::io::{self, IsTerminal as _, Write as _};
 use a2s::Diagnostic;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::cli::ColorMode;
 use crate::cli_error::CliError;
 
 pub(crate) use live_region::{LiveRegion, TerminalSize};
@@ -31,6 +31,14 @@ pub(crate) const WARN: Style = AnsiColor::Yellow.on_default().bold();
 pub(crate) const NAME: Style = AnsiColor::Cyan.on_default().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const BOLD: Style = Style::new().bold();
+
+/// The use of colours on the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorMode {
+    Auto,
+    Always,
+    Never,
+}
 
 /// The output of a command.
 #[derive(Debug)]

@@ -21,7 +21,8 @@ use tokio::net::TcpListener;
 use tokio::signal;
 
 use crate::cli::{
-    AgentServiceArgs, ExecutorArgs, GlobalArgs, GuardianArgs, RegistryArgs, ReindexArgs, UpArgs,
+    AgentServiceArgs, ExecutorArgs, GlobalArgs, GuardianArgs, RegistryArgs, ReindexArgs,
+    ServeCommand, UpArgs,
 };
 use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
 use crate::client::TokenTransport;
@@ -80,8 +81,21 @@ pub(crate) async fn up(global: &GlobalArgs, flags: UpArgs) -> Result<(), CliErro
     serve(global, "up", parts, process).await
 }
 
+/// Serves one service alone.
+pub(crate) async fn serve_alone(
+    global: &GlobalArgs,
+    service: ServeCommand,
+) -> Result<(), CliError> {
+    match service {
+        ServeCommand::Registry(flags) => registry(global, *flags).await,
+        ServeCommand::Executor(flags) => executor(global, *flags).await,
+        ServeCommand::Agent(flags) => agent(global, *flags).await,
+        ServeCommand::Guardian(flags) => guardian(global, *flags).await,
+    }
+}
+
 /// Serves only the registry.
-pub(crate) async fn registry(global: &GlobalArgs, flags: RegistryArgs) -> Result<(), CliError> {
+async fn registry(global: &GlobalArgs, flags: RegistryArgs) -> Result<(), CliError> {
     let file = SettingsFile::read(flags.process.config.as_deref())?;
     let process = flags.process.resolve(file.process, REGISTRY_PORT)?;
     let database = flags.database.resolve(file.database);
@@ -99,7 +113,7 @@ pub(crate) async fn registry(global: &GlobalArgs, flags: RegistryArgs) -> Result
 }
 
 /// Serves only the executor.
-pub(crate) async fn executor(global: &GlobalArgs, flags: ExecutorArgs) -> Result<(), CliError> {
+async fn executor(global: &GlobalArgs, flags: ExecutorArgs) -> Result<(), CliError> {
     let file = SettingsFile::read(flags.process.config.as_deref())?;
     let process = flags.process.resolve(file.process, EXECUTOR_PORT)?;
     let guardian = GuardianChoice::Url(local_url(GUARDIAN_PORT, "aos")?);
@@ -114,7 +128,7 @@ pub(crate) async fn executor(global: &GlobalArgs, flags: ExecutorArgs) -> Result
 }
 
 /// Serves only the reference guardian.
-pub(crate) async fn guardian(global: &GlobalArgs, flags: GuardianArgs) -> Result<(), CliError> {
+async fn guardian(global: &GlobalArgs, flags: GuardianArgs) -> Result<(), CliError> {
     let file = SettingsFile::read(flags.process.config.as_deref())?;
     let process = flags.process.resolve(file.process, GUARDIAN_PORT)?;
     let max_response_bytes = file.executor.limits()?.max_response_bytes;
@@ -129,7 +143,7 @@ pub(crate) async fn guardian(global: &GlobalArgs, flags: GuardianArgs) -> Result
 }
 
 /// Serves only the agent.
-pub(crate) async fn agent(global: &GlobalArgs, flags: AgentServiceArgs) -> Result<(), CliError> {
+async fn agent(global: &GlobalArgs, flags: AgentServiceArgs) -> Result<(), CliError> {
     let file = SettingsFile::read(flags.process.config.as_deref())?;
     let process = flags.process.resolve(file.process, AGENT_PORT)?;
     let guardian = GuardianChoice::Url(local_url(GUARDIAN_PORT, "aos")?);
