@@ -8,12 +8,13 @@ use axum::http::header::LOCATION;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use test_support::modify;
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
 use super::*;
 use crate::model::TaskState;
-use crate::tests::{Answer, guard, modify};
+use crate::tests::{Answer, guard};
 
 /// Serves until the test is over.
 async fn serve(router: impl FnOnce(&str) -> Router) -> Url {

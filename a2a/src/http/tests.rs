@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use a2s::Secret;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use test_support::modify;
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use crate::tests::{Answer, guard, modify};
+use crate::tests::{Answer, guard};
 use agent::{Agent, ClockAndIds};
 
 use crate::App;

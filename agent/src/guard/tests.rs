@@ -2,38 +2,18 @@
 
 use a2s_api::SearchHit;
 use aos::{GuardianClient, Options};
-use axum::Json;
-use axum::Router;
-use axum::routing::post;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use test_support::{modify, serve_guardian};
 use uuid::Uuid;
 
 use super::*;
 
-/// What a guardian answers to a question, as the result of the response.
-pub(crate) type Answer = fn(Value) -> Value;
-
 /// A guard with a guardian that answers so, until the test is over.
-pub(crate) async fn guard(answer: Answer) -> Guard {
-    let reply = move |Json(question): Json<Value>| async move {
-        let id = question["id"].clone();
-        Json(json!({"jsonrpc": "2.0", "id": id, "result": answer(question)}))
-    };
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
-    let router = Router::new().route("/", post(reply));
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    let client = GuardianClient::new(url, Options::default()).unwrap();
+pub(crate) async fn guard(answer: fn(Value) -> Value) -> Guard {
+    let client = GuardianClient::new(serve_guardian(answer).await, Options::default()).unwrap();
     let time = "2026-01-02T03:04:05Z".parse().unwrap();
     let outside = ClockAndIds::new(move || time, || Uuid::from_u128(7));
     Guard::new(Some(GuardianChain::new("stand-in", client)), outside)
-}
-
-pub(crate) fn modify(question: Value, change: impl FnOnce(&mut Value)) -> Value {
-    let mut modified = question;
-    change(&mut modified["params"]);
-    json!({"decision": "modify", "message": "In other words.", "modifiedRequest": modified})
 }
 
 const SCENE: GuardContext<'static> = GuardContext { session: "s", turn: "t", step: "p" };

@@ -7,6 +7,9 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use url::Url;
+
+use crate::serve;
 
 type Decide = Box<dyn Fn(&Value) -> Value + Send>;
 
@@ -81,6 +84,15 @@ async fn ask(
     response
 }
 
+/// Serves a guardian that makes the result for each question with `answer`, and returns its address.
+pub async fn serve_guardian(answer: fn(Value) -> Value) -> Url {
+    let reply = move |Json(question): Json<Value>| async move {
+        rpc_result(&question, answer(question.clone()))
+    };
+    let address = serve(Router::new().fallback(reply)).await;
+    format!("http://{address}/").parse().unwrap()
+}
+
 /// A decision that allows a step.
 #[must_use]
 pub fn allow() -> Value {
@@ -91,6 +103,12 @@ pub fn allow() -> Value {
 #[must_use]
 pub fn deny() -> Value {
     json!({"decision": "deny", "message": "not today", "reasonCode": ["test"]})
+}
+
+/// A decision that allows `question` with changed parameters.
+pub fn modify(mut question: Value, change: impl FnOnce(&mut Value)) -> Value {
+    change(&mut question["params"]);
+    json!({"decision": "modify", "message": "In other words.", "modifiedRequest": question})
 }
 
 /// The JSON-RPC response to `question` with this result.

@@ -24,7 +24,7 @@ pub use certificates::CertificateAuthority;
 #[cfg(feature = "documents")]
 pub use documents::{fill_checksum, fixture_document, http_step};
 pub use files::copy_folder;
-pub use guardian::{RecordingGuardian, allow, deny, rpc_result};
+pub use guardian::{RecordingGuardian, allow, deny, modify, rpc_result, serve_guardian};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresDatabase, postgres_server, require_postgres_server};
 pub use servers::{serve, unused_address};
