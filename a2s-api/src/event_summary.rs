@@ -203,6 +203,9 @@ impl EventKind {
     #[must_use]
     pub fn summary(&self) -> EventSummary<'_> {
         use EventSummary::{Request, Run, Step};
+        use RequestChange::{
+            Received, Requesting, Retrying, SessionOpened, Throttled, TokenRequested,
+        };
         match self {
             Self::RunStarted(started) => Run(RunChange::Started(started)),
             Self::RunQueued {} => Run(RunChange::Queued),
@@ -236,23 +239,20 @@ impl EventKind {
             }
             Self::ErrorHandled { step, handler } => Step(step, StepChange::ErrorHandled(*handler)),
             Self::Throttled { step, host, reason, wait_ms } => {
-                Request(step, RequestChange::Throttled { host, reason: *reason, wait_ms: *wait_ms })
+                Request(step, Throttled { host, reason: *reason, wait_ms: *wait_ms })
             }
             Self::Requesting { step, purpose, method, url, .. } => {
-                Request(step, RequestChange::Requesting { purpose: *purpose, method, url })
+                Request(step, Requesting { purpose: *purpose, method, url })
             }
             Self::TokenRequested { step, host, scheme, renewed, duration_ms, failure, .. } => {
                 let (renewed, duration_ms) = (*renewed, *duration_ms);
                 let failure = failure.as_ref();
-                Request(
-                    step,
-                    RequestChange::TokenRequested { host, scheme, renewed, duration_ms, failure },
-                )
+                Request(step, TokenRequested { host, scheme, renewed, duration_ms, failure })
             }
             Self::SessionOpened { step, host, revision, duration_ms, failure, .. } => {
                 let (revision, duration_ms) = (revision.as_deref(), *duration_ms);
                 let failure = failure.as_ref();
-                Request(step, RequestChange::SessionOpened { host, revision, duration_ms, failure })
+                Request(step, SessionOpened { host, revision, duration_ms, failure })
             }
             Self::Sending {
                 step,
@@ -264,26 +264,20 @@ impl EventKind {
                 request_digest,
                 redirect,
                 ..
-            } => Request(
-                step,
-                RequestChange::Sending(SentRequest {
-                    execution_id: *execution_id,
-                    attempt: *attempt,
-                    method,
-                    url,
-                    upstream: upstream.as_deref(),
-                    digest: request_digest,
-                    redirect: *redirect,
-                }),
-            ),
+            } => {
+                let (upstream, digest) = (upstream.as_deref(), request_digest);
+                let (execution_id, attempt, redirect) = (*execution_id, *attempt, *redirect);
+                let request =
+                    SentRequest { execution_id, attempt, method, url, upstream, digest, redirect };
+                Request(step, RequestChange::Sending(request))
+            }
             Self::Received { step, status, bytes, duration_ms, .. } => {
                 let (status, bytes, duration_ms) = (*status, *bytes, *duration_ms);
-                Request(step, RequestChange::Received { status, bytes, duration_ms })
+                Request(step, Received { status, bytes, duration_ms })
             }
-            Self::Retrying { step, attempt, reason, pause_ms } => Request(
-                step,
-                RequestChange::Retrying { attempt: *attempt, reason, pause_ms: *pause_ms },
-            ),
+            Self::Retrying { step, attempt, reason, pause_ms } => {
+                Request(step, Retrying { attempt: *attempt, reason, pause_ms: *pause_ms })
+            }
         }
     }
 
