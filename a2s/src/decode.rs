@@ -11,11 +11,12 @@ use semver::Version;
 use crate::document::Capability;
 use crate::error_code;
 use crate::field_reader::{CompileMode, DiagnosticSink, DocumentField, ObjectReader};
-use crate::name::CapabilityName;
+use crate::name::{CapabilityName, Domain, Permission};
 use crate::template::Template;
 use crate::tree::{NodeValue, TreeNode};
 
 pub(crate) use header::decode_digest;
+use header::named_list;
 pub use steps::MAX_STEPS;
 
 /// Reads a whole document. A part that cannot be read gets a placeholder, so that the rest is still
@@ -37,13 +38,17 @@ pub(crate) fn decode_capability(
     let name = header::decode_name(fields.require("name", findings), findings);
     let description = header::decode_description(fields.require("description", findings), findings);
     header::decode_charset(fields.take("charset"), findings);
-    let domains = header::decode_domains(fields.require("domains", findings), findings);
-    let version = header::decode_version(fields.require("version", findings), findings);
+    let domains = fields.require("domains", findings);
+    let domains = domains.map(|field| named_list(&field, "domain", Domain::new, findings));
+    let domains = domains.unwrap_or_default();
+    let version = fields.require("version", findings);
+    let version = version.and_then(|field| header::decode_version(&field, findings));
     // Compared with the digest by the compiler.
     fields.take("checksum");
     let authors = header::decode_authors(fields.require("authors", findings), findings);
+    let permissions = fields.take_since_1_1("permissions", findings);
     let permissions =
-        header::decode_permissions(fields.take_since_1_1("permissions", findings), findings);
+        permissions.map(|field| named_list(&field, "permission", Permission::new, findings));
     let parameters = parameters::decode_parameters(fields.take("parameters"), findings);
     let dependencies = header::decode_dependencies(fields.take("dependencies"), mode, findings);
     let examples = examples::decode_examples(fields.take_since_1_1("examples", findings), findings);
@@ -62,7 +67,7 @@ pub(crate) fn decode_capability(
         domains,
         version: version.unwrap_or(Version::new(1, 0, 0)),
         authors,
-        permissions,
+        permissions: permissions.unwrap_or_default(),
         parameters,
         dependencies,
         examples,

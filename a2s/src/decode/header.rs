@@ -10,7 +10,7 @@ use crate::document::{Author, Dependency};
 use crate::error_code;
 use crate::field_reader::{CompileMode, DiagnosticSink, shorten_for_message};
 use crate::field_reader::{DocumentField, ExpectedType, ObjectReader, is_placeholder};
-use crate::name::{CapabilityName, Domain, InvalidName, Permission};
+use crate::name::{CapabilityName, InvalidName};
 use crate::tree::NodeValue;
 
 pub(super) const MAX_DESCRIPTION: usize = 200;
@@ -22,7 +22,7 @@ pub(super) fn decode_language(
     findings: &mut DiagnosticSink,
 ) -> Option<Version> {
     let field = field?;
-    let version = decode_semver(&field, findings)?;
+    let version = decode_version(&field, findings)?;
     if !matches!((version.major, version.minor), (1, 0 | 1)) {
         let message = format!("this compiler supports a2s 1.0 and 1.1, not {version}");
         findings.error(error_code::LANGUAGE_VERSION, field.at_value(), message);
@@ -65,12 +65,8 @@ pub(super) fn decode_description(
                 "the description has {length} characters; at most {MAX_DESCRIPTION} are allowed"
             )
         };
-        findings.error_with_hint(
-            error_code::BAD_VALUE,
-            field.at_value(),
-            message,
-            "Describe in one sentence what the capability does.",
-        );
+        let hint = "Describe in one sentence what the capability does.";
+        findings.error_with_hint(error_code::BAD_VALUE, field.at_value(), message, hint);
     } else if is_placeholder(text) {
         findings.placeholder(&field, text);
     }
@@ -83,36 +79,9 @@ pub(super) fn decode_charset(field: Option<DocumentField<'_>>, findings: &mut Di
         && !text.eq_ignore_ascii_case("utf-8")
     {
         let message = format!("unsupported charset `{text}`; documents must be utf-8");
-        findings.error_with_hint(
-            error_code::BAD_VALUE,
-            field.at_value(),
-            message,
-            "Write `charset: utf-8`, or leave the field out.",
-        );
+        let hint = "Write `charset: utf-8`, or leave the field out.";
+        findings.error_with_hint(error_code::BAD_VALUE, field.at_value(), message, hint);
     }
-}
-
-pub(super) fn decode_domains(
-    field: Option<DocumentField<'_>>,
-    findings: &mut DiagnosticSink,
-) -> Vec<Domain> {
-    let Some(field) = field else { return Vec::new() };
-    named_list(&field, "domain", Domain::new, findings)
-}
-
-pub(super) fn decode_permissions(
-    field: Option<DocumentField<'_>>,
-    findings: &mut DiagnosticSink,
-) -> Vec<Permission> {
-    let Some(field) = field else { return Vec::new() };
-    named_list(&field, "permission", Permission::new, findings)
-}
-
-pub(super) fn decode_version(
-    field: Option<DocumentField<'_>>,
-    findings: &mut DiagnosticSink,
-) -> Option<Version> {
-    decode_semver(&field?, findings)
 }
 
 pub(super) fn decode_authors(
@@ -170,12 +139,9 @@ fn decode_dependency(
         let text = field.string(findings)?;
         let range = text.parse::<VersionReq>();
         if range.is_err() {
-            findings.error_with_hint(
-                error_code::BAD_VERSION,
-                field.at_value(),
-                format!("`{text}` is not a range of versions"),
-                "Write a semver range such as `^1.0.0` or `>=1.2, <2`.",
-            );
+            let message = format!("`{text}` is not a range of versions");
+            let hint = "Write a semver range such as `^1.0.0` or `>=1.2, <2`.";
+            findings.error_with_hint(error_code::BAD_VERSION, field.at_value(), message, hint);
         }
         range.ok()
     });
@@ -242,7 +208,10 @@ fn twice(
 }
 
 /// Reads a semantic version. It accepts `1.0` for `1.0.0`, as in the published examples.
-fn decode_semver(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Option<Version> {
+pub(super) fn decode_version(
+    field: &DocumentField<'_>,
+    findings: &mut DiagnosticSink,
+) -> Option<Version> {
     let text = match &field.node.kind {
         NodeValue::String(text) => text,
         NodeValue::Number(number) => {
@@ -278,7 +247,7 @@ fn decode_semver(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Op
 }
 
 /// Reads a list of names. Reports a name that appears twice.
-fn named_list<T: PartialEq + Display>(
+pub(super) fn named_list<T: PartialEq + Display>(
     field: &DocumentField<'_>,
     what: &str,
     make: impl Fn(&str) -> Result<T, InvalidName>,

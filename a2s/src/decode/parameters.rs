@@ -32,12 +32,8 @@ pub(super) fn decode_parameters(
         let known = parameters.iter().find(|(known, _)| known.name == text);
         if !is_name(text) {
             let message = format!("`{text}` is not a valid name of a variable");
-            findings.error_with_hint(
-                error_code::BAD_NAME,
-                name.at_value(),
-                message,
-                "Start with a letter and use only letters, digits, `_` and `-`.",
-            );
+            let hint = "Start with a letter and use only letters, digits, `_` and `-`.";
+            findings.error_with_hint(error_code::BAD_NAME, name.at_value(), message, hint);
         } else if let Some((_, first)) = known {
             let message = format!("the parameter `{text}` is declared already");
             let twice = Diagnostic::error(error_code::DUPLICATE_ID, name.at_value(), message);
@@ -154,12 +150,9 @@ fn decode_patterns(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> 
         {
             patterns.push(text.to_owned());
         } else {
-            findings.error_with_hint(
-                error_code::BAD_VALUE,
-                item.at_value(),
-                format!("`{text}` is not a pattern"),
-                "Write words, and one `*` at the position of the value: \"in *\".",
-            );
+            let message = format!("`{text}` is not a pattern");
+            let hint = "Write words, and one `*` at the position of the value: \"in *\".";
+            findings.error_with_hint(error_code::BAD_VALUE, item.at_value(), message, hint);
         }
     }
     patterns

@@ -175,12 +175,9 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
 
     fn decode_branch(&mut self, field: &DocumentField<'n>, depth: usize) -> Vec<Step> {
         if matches!(field.node.kind, NodeValue::Array(_)) {
-            self.findings.error_with_hint(
-                error_code::WRONG_TYPE,
-                field.at_key(),
-                "this is a list; a branch must be a mapping with the field `steps`",
-                "Write `steps:` below the branch, and the list below `steps:`.",
-            );
+            let message = "this is a list; a branch must be a mapping with the field `steps`";
+            let hint = "Write `steps:` below the branch, and the list below `steps:`.";
+            self.findings.error_with_hint(error_code::WRONG_TYPE, field.at_key(), message, hint);
             return self.decode_steps(field, depth);
         }
         let Some(mut fields) = ObjectReader::open(field, "a branch", self.findings) else {
@@ -194,12 +191,9 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
     fn decode_steps(&mut self, field: &DocumentField<'n>, depth: usize) -> Vec<Step> {
         let items = field.items(self.findings);
         if matches!(field.node.kind, NodeValue::Array(_)) && items.is_empty() {
-            self.findings.error_with_hint(
-                error_code::BAD_VALUE,
-                field.at_value(),
-                "the list of steps is empty; at least one step is required",
-                "Add a step.",
-            );
+            let message = "the list of steps is empty; at least one step is required";
+            let hint = "Add a step.";
+            self.findings.error_with_hint(error_code::BAD_VALUE, field.at_value(), message, hint);
         }
         if depth >= MAX_NESTING || self.steps + items.len() > MAX_STEPS {
             let message = format!(
@@ -297,12 +291,9 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
 
     fn wrong_step_type(&mut self, kind: &DocumentField<'n>, word: &str) {
         if word == "task" {
-            self.findings.error_with_hint(
-                error_code::BAD_VALUE,
-                kind.at_value(),
-                "a step with a task must not have `type`",
-                "Remove `type`; `format` states the kind of the task.",
-            );
+            let message = "a step with a task must not have `type`";
+            let hint = "Remove `type`; `format` states the kind of the task.";
+            self.findings.error_with_hint(error_code::BAD_VALUE, kind.at_value(), message, hint);
         } else {
             let known = StepKind::TYPES.map(StepKind::as_str);
             self.findings.unknown_word(kind, "type of step", word, &known);
@@ -372,12 +363,9 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
             "condition" => StepKind::Condition,
             _ => StepKind::Sequence,
         };
-        self.findings.error_with_hint(
-            error_code::MISSING_FIELD,
-            item.at_value(),
-            format!("a step with `{key}` requires the field `type`"),
-            format!("Write `type: {}`.", kind.as_str()),
-        );
+        let message = format!("a step with `{key}` requires the field `type`");
+        let hint = format!("Write `type: {}`.", kind.as_str());
+        self.findings.error_with_hint(error_code::MISSING_FIELD, item.at_value(), message, hint);
         match kind {
             StepKind::Capability => self.decode_capability_step(fields),
             StepKind::Condition => StepAction::Block(self.decode_condition(fields, depth)),

@@ -108,12 +108,8 @@ impl<'n> ObjectReader<'n> {
                 Some(example) => format!("Add it: `{example}`."),
                 None => error_code::MISSING_FIELD.remedy.to_owned(),
             };
-            findings.error_with_hint(
-                error_code::MISSING_FIELD,
-                (&self.path, self.node.position),
-                message,
-                hint,
-            );
+            let code = error_code::MISSING_FIELD;
+            findings.error_with_hint(code, (&self.path, self.node.position), message, hint);
         }
         taken
     }
@@ -153,12 +149,8 @@ impl<'n> ObjectReader<'n> {
                 (None, Some(close)) => format!("Did you mean `{close}`?"),
                 (None, None) => error_code::UNKNOWN_FIELD.remedy.to_owned(),
             };
-            findings.error_with_hint(
-                error_code::UNKNOWN_FIELD,
-                (path, member.position),
-                message,
-                hint,
-            );
+            let code = error_code::UNKNOWN_FIELD;
+            findings.error_with_hint(code, (path, member.position), message, hint);
         }
     }
 }

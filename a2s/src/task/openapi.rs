@@ -89,28 +89,6 @@ impl OpenApiTask {
             Some(_) | None => self.specification.pointer(&pointer),
         }
     }
-
-    /// Returns status, media type and schema of each successful response, as written: the responses with
-    /// `2…` statuses, or the `default` response when there are none. Media types without a schema are left
-    /// out.
-    #[must_use]
-    pub fn success_schemas(&self) -> Vec<(&str, &str, &Value)> {
-        let has_success = self.responses.iter().any(|(status, _)| status.starts_with('2'));
-        let wanted = |status: &str| match status {
-            "default" => !has_success,
-            _ => status.starts_with('2'),
-        };
-        let mut schemas = Vec::new();
-        for (status, response) in self.responses.iter().filter(|(status, _)| wanted(status)) {
-            let content = response.get("content").and_then(Value::as_object);
-            for (media_type, media) in content.into_iter().flatten() {
-                if let Some(schema) = media.get("schema") {
-                    schemas.push((status.as_str(), media_type.as_str(), schema));
-                }
-            }
-        }
-        schemas
-    }
 }
 
 impl HttpMethod {

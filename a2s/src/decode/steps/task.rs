@@ -152,12 +152,8 @@ impl<'n, 'f> TaskDecoder<'n, 'f> {
                 (true, false) => format!("Use one of {}.", known.join(", ")),
             };
             let path = member_path(&field.path, "$ref");
-            findings.error_with_hint(
-                error_code::BAD_REF,
-                (path, reference.position),
-                message,
-                hint,
-            );
+            let code = error_code::BAD_REF;
+            findings.error_with_hint(code, (path, reference.position), message, hint);
             return None;
         }
         found

@@ -36,7 +36,8 @@ pub struct RequestBody {
     /// in the order of their names.
     pub order: Vec<String>,
     /// The JSON Schema of the body, as written; null when there is none. It describes the input value only
-    /// when the body is sent as JSON: see [`RequestBody::value_schema`].
+    /// when the body is sent as JSON: the values of other bodies contain files, or text in place of the
+    /// value that the schema describes.
     pub schema: Value,
 }
 
@@ -72,13 +73,6 @@ impl RequestBody {
             rank(one).cmp(&rank(other)).then_with(|| compare_names(one, other))
         });
         ordered
-    }
-
-    /// The schema that the value of a JSON body must fit. The values of other bodies contain files, or text
-    /// in place of the value that the schema describes.
-    #[must_use]
-    pub fn value_schema(&self) -> Option<&Value> {
-        (self.format == BodyFormat::Json).then_some(&self.schema)
     }
 }
 

@@ -222,11 +222,8 @@ impl<'n> OpenApiDecoder<'n, '_> {
         let (_, method, operation) = operations.pop()?;
         if !operation.is_mapping() {
             let message = "the operation must be a mapping";
-            self.error(
-                &operation,
-                message,
-                "Write the fields of the operation below it: `responses` and others.",
-            );
+            let hint = "Write the fields of the operation below it: `responses` and others.";
+            self.error(&operation, message, hint);
             return None;
         }
         Some((method, operation))

@@ -234,11 +234,8 @@ pub(super) fn decode_parameters<'n>(
                         Some(_) => {
                             let name = shorten_for_message(&parameter.name);
                             let message = format!("the parameter `{name}` is declared twice");
-                            decoder.warn(
-                                &holder,
-                                message,
-                                "Remove this one; the first one is used.",
-                            );
+                            let hint = "Remove this one; the first one is used.";
+                            decoder.warn(&holder, message, hint);
                         }
                     }
                 }
@@ -303,11 +300,8 @@ fn decode_parameter<'n>(
     let data = typed.parameter_data();
     if place == ParameterLocation::Path && !data.required {
         let message = format!("the path parameter `{name}` is not marked as required");
-        decoder.error(
-            target,
-            message,
-            "Add `required: true`; a path parameter is always required.",
-        );
+        let hint = "Add `required: true`; a path parameter is always required.";
+        decoder.error(target, message, hint);
         return None;
     }
     // OpenAPI 3.1 lets a reference have a description of its own.

@@ -69,7 +69,6 @@ fn one_media_type_of_a_body_is_sent() {
         if !sent.starts_with("text/plain") && offered.contains(&sent) {
             assert_eq!(body.schema["title"], sent);
         }
-        assert_eq!(body.value_schema().is_some(), format == BodyFormat::Json);
     }
 }
 
