@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The exit codes; `a2s --help` documents them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CliExitCode {
-    /// The check found an error, or the run failed.
+    /// The check found an error, the run failed, or a search found nothing.
     Bad = 1,
     /// The command line is invalid.
     Usage = 2,

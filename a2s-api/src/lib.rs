@@ -69,7 +69,8 @@ pub use problem::Problem;
 pub use registry::{
     BatchSearchResponse, CapabilityList, CapabilitySummary, CapabilityVersions,
     IntentSearchResponse, NearMiss, PublishResponse, ScoreTerm, SearchFilters, SearchHit,
-    SearchLevel, SearchMetadata, SearchRequest, SearchResponse, VerifyRequest, VerifyResponse,
+    SearchLevel, SearchMetadata, SearchMode, SearchRequest, SearchResponse, VerifyRequest,
+    VerifyResponse,
 };
 pub use replay::{ReplayRequest, ReplayResponse, ReplayTarget, ReplayedStep, StepDiff, ValueDiff};
 pub use run::{

@@ -229,10 +229,24 @@ pub struct SearchMetadata {
     /// not hits: check them before a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<NearMiss>,
+    /// The way in which the built-in embedder compared the hits; absent with another embedder. An intent of
+    /// more than about two hundred words, and searches beyond the queue, are always answered `fast`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<SearchMode>,
     /// The reason why the search was limited: the embedder of the index did not respond, so the registry
     /// searched by words only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
+}
+
+/// The way in which the built-in embedder compares hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchMode {
+    /// The sentence encoder has read the intent, and compared what the index found.
+    Quality,
+    /// The index alone.
+    Fast,
 }
 
 /// A capability that does not fit an intent, but comes closer to it than others.
@@ -281,6 +295,10 @@ pub struct SearchHit {
     pub parameters: Vec<InputField>,
     /// The absolute similarity of meaning, 0 to 1. It is comparable between responses.
     pub similarity: f64,
+    /// The hit that needs this one: its parameters take an id that this capability finds. Absent for a hit
+    /// that fits by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needed_by: Option<CapabilityName>,
     /// The terms of the score; their contributions add up to it.
     pub explanation: Vec<ScoreTerm>,
 }

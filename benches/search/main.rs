@@ -25,8 +25,7 @@ mod program;
 use std::time::{Duration, Instant};
 
 use mimalloc::MiMalloc;
-use registry::embed::BuiltIn;
-use registry::retrieval::to_probes;
+use registry::retrieval::BuiltInEmbedders;
 
 use crate::baseline::Bare;
 use crate::corpus::Corpus;
@@ -79,10 +78,10 @@ async fn measure(corpus: &Corpus, size: usize, ready_with_none: Duration) {
 
     let bare = Bare::open(folder.path());
     let shelf = Shelf::open(folder.path()).await;
-    let embedder = BuiltIn::new();
+    let embedders = BuiltInEmbedders::fast();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for (number, query) in corpus.queries(2 * QUERIES).enumerate() {
-        let probes = to_probes(query, &embedder);
+        let probes: Vec<_> = embedders.probes(query).into_iter().map(|probe| probe.query).collect();
         let began = Instant::now();
         let found = shelf.search(query).await;
         let took = began.elapsed();

@@ -70,7 +70,7 @@ pub fn query_vector(text: &str) -> SparseVector {
 }
 
 /// Returns the stems of the words of a text. Identifiers are split into words.
-fn terms(text: &str) -> Vec<String> {
+pub(crate) fn terms(text: &str) -> Vec<String> {
     let stemmer = Stemmer::create(Algorithm::English);
     split_name(text)
         .split(' ')

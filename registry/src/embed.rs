@@ -23,22 +23,31 @@
 use std::path::Path;
 use std::time::Duration;
 
+use a2s_api::SearchMode;
+
 use self::static_table::{EmbeddingTable, ValueWidth};
 use self::unit_vector::to_unit;
 
+mod elsewhere;
 pub(crate) mod embeddings_response;
 mod endpoint;
 #[cfg(feature = "local-embedder")]
 mod local;
+mod model_vocabulary;
+mod quality;
+mod sentence_vector;
 mod similarity_calibration;
 mod static_table;
 mod text;
 mod unit_vector;
 mod wordpiece_tokenizer;
 
+pub use self::elsewhere::Elsewhere;
 pub use self::endpoint::{EmbeddingEndpoint, EndpointConfig, VectorEncoding};
 #[cfg(feature = "local-embedder")]
 pub use self::local::LocalModel;
+pub use self::quality::QualityEmbedder;
+pub use self::sentence_vector::SentenceVector;
 pub use self::similarity_calibration::SimilarityScale;
 pub use self::text::{EmbeddingSource, IndexedText, MAX_INTENTS, index_text};
 pub use self::unit_vector::Embedding;
@@ -49,7 +58,7 @@ static TABLE_DIGEST: &str = include_str!("../data/embedding.a2se.sha256");
 
 /// The version of the rules. Raise it when other code than the table changes stored vectors: the splitting
 /// of text into pieces, or the text that [`index_text`] returns for the vector.
-const RULES: u32 = 2;
+const RULES: u32 = 3;
 
 /// The maximum number of word pieces of a text that count for the built-in embedder. It is the limit of the
 /// model from which the table was learnt.
@@ -59,7 +68,7 @@ const MAX_PIECES: usize = 512;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Embedder {
-    /// The table in the binary.
+    /// The table in the binary, with or without the sentence encoder.
     BuiltIn(BuiltIn),
     /// A service that speaks the embeddings API of `OpenAI`.
     Endpoint(EmbeddingEndpoint),
@@ -121,6 +130,12 @@ impl Embedder {
     #[must_use]
     pub fn built_in() -> Self {
         Self::BuiltIn(BuiltIn::new())
+    }
+
+    /// Returns the built-in embedder with the sentence encoder, which compares what it finds.
+    #[must_use]
+    pub fn quality() -> Self {
+        Self::BuiltIn(BuiltIn { mode: SearchMode::Quality, ..BuiltIn::new() })
     }
 
     /// Creates an embedder for a service that speaks the embeddings API of `OpenAI`. It sends no request
@@ -213,6 +228,7 @@ impl PromptPrefixes {
 pub struct BuiltIn {
     table: EmbeddingTable<'static>,
     id: String,
+    mode: SearchMode,
 }
 
 impl Default for BuiltIn {
@@ -232,7 +248,14 @@ impl BuiltIn {
             ValueWidth::Int8 => "int8",
         };
         let digest = TABLE_DIGEST.get(..12).unwrap_or(TABLE_DIGEST);
-        Self { table, id: format!("builtin-{}-{width}-{digest}-{RULES}", table.dimensions()) }
+        let id = format!("builtin-{}-{width}-{digest}-{RULES}", table.dimensions());
+        Self { table, id, mode: SearchMode::Fast }
+    }
+
+    /// Tells if the sentence encoder compares what the table finds.
+    #[must_use]
+    pub fn mode(&self) -> SearchMode {
+        self.mode
     }
 
     /// Returns the length of the vectors.

@@ -3,18 +3,25 @@
 //! Two embedders are available: the configured one, and the built-in one, which always answers. A query
 //! uses the embedder of the index that it searches.
 
+mod sentences;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2s::Digest;
+use a2s_api::SearchMode;
 
 use crate::embed::{
-    EmbedDeadline, EmbedPurpose, Embedder, Embedding, SimilarityScale, combine_parts,
+    Elsewhere, EmbedDeadline, EmbedPurpose, Embedder, Embedding, QualityEmbedder, SimilarityScale,
+    combine_parts,
 };
 use crate::metrics::{EmbeddedFrom, EmbeddedLabels, Metrics};
+use crate::retrieval::{IntentTexts, Probe, query_vector};
 use crate::store::RegistryStore;
-use crate::vectors::IndexIdentity;
+use crate::vectors::{IndexIdentity, SearchQuery};
+
+pub(crate) use self::sentences::SentenceService;
 
 /// The maximum number of query texts in the cache, so that the next page of a response costs nothing.
 const MAX_CACHED_QUERIES: usize = 1024;
@@ -43,10 +50,20 @@ impl DegradedReason {
     }
 }
 
+/// The probes of an intent.
+#[derive(Debug)]
+pub(crate) struct IntentProbes {
+    pub(crate) probes: Vec<Probe>,
+    /// The built-in embedder that has made them; none for another embedder, or without vectors.
+    pub(crate) mode: Option<SearchMode>,
+}
+
 #[derive(Debug)]
 pub(crate) struct EmbeddingService {
     configured: Arc<Embedder>,
     built_in: Arc<Embedder>,
+    /// The sentence encoder, when it is used. It belongs to the built-in embedder.
+    sentences: Option<SentenceService>,
     store: Arc<dyn RegistryStore>,
     metrics: Metrics,
     query_timeout: Duration,
@@ -61,25 +78,46 @@ struct QueryCache {
 }
 
 impl EmbeddingService {
+    /// Creates the service.
+    ///
+    /// # Errors
+    /// Fails when the system starts no threads for the sentence encoder.
     pub(crate) fn new(
         wanted: Embedder,
         query_timeout: Duration,
         store: Arc<dyn RegistryStore>,
         metrics: Metrics,
-    ) -> Self {
+    ) -> Result<Self, crate::Error> {
         let wanted = Arc::new(wanted);
+        let sentences = match &*wanted {
+            Embedder::BuiltIn(built_in) if built_in.mode() == SearchMode::Quality => {
+                Some(SentenceService::start(Arc::clone(&store))?)
+            }
+            _ => None,
+        };
         let built_in = match &*wanted {
             Embedder::BuiltIn(_) => Arc::clone(&wanted),
             _ => Arc::new(Embedder::built_in()),
         };
-        Self {
+        Ok(Self {
             configured: wanted,
             built_in,
+            sentences,
             store,
             metrics,
             query_timeout,
             queries: Mutex::default(),
-        }
+        })
+    }
+
+    /// Returns the sentence encoder for an embedder, when it is used.
+    pub(crate) fn sentences_of(&self, embedder: &Embedder) -> Option<&SentenceService> {
+        self.sentences.as_ref().filter(|_| matches!(embedder, Embedder::BuiltIn(_)))
+    }
+
+    /// Returns the scale of the sentence encoder's cosines.
+    pub(crate) fn sentence_scale(&self) -> Option<SimilarityScale> {
+        self.sentences.as_ref().map(|sentences| sentences.embedder().scale())
     }
 
     /// Returns the embedder that the index should use.
@@ -97,9 +135,52 @@ impl EmbeddingService {
         [&self.configured, &self.built_in].into_iter().find(|known| known.id() == identity.embedder)
     }
 
+    /// The probes of intents for an index.
+    pub(crate) async fn embed_intents(
+        &self,
+        intents: &[IntentTexts],
+        identity: &IndexIdentity,
+    ) -> (Vec<IntentProbes>, Option<DegradedReason>) {
+        let texts: Vec<_> =
+            intents.iter().flat_map(IntentTexts::texts).map(str::to_owned).collect();
+        let (vectors, degraded) = self.embed_queries(&texts, identity).await;
+        let embedder = self.embedder_of(identity).map(|embedder| &**embedder);
+        let is_built_in = matches!(embedder, Some(Embedder::BuiltIn(_)));
+        let sentences = embedder.and_then(|embedder| self.sentences_of(embedder));
+        let mut vectors = vectors.into_iter();
+        let mut probes = Vec::with_capacity(intents.len());
+        for intent in intents {
+            let read = match sentences {
+                Some(sentences) => {
+                    sentences.for_search(read_intent(intent.clone())).await.flatten()
+                }
+                None => None,
+            };
+            let mode = is_built_in.then_some(if read.is_some() {
+                SearchMode::Quality
+            } else {
+                SearchMode::Fast
+            });
+            let mut read = read.unwrap_or_default().into_iter();
+            let to_probe = |text: &str| {
+                let dense = vectors.next().flatten();
+                let sentence = read.next().flatten();
+                let elsewhere = dense.as_deref().zip(sentence.as_deref());
+                Probe {
+                    elsewhere: elsewhere
+                        .map(|(dense, sentence)| Elsewhere::compare(dense, sentence)),
+                    query: SearchQuery { dense, sparse: query_vector(text) },
+                    sentence,
+                }
+            };
+            probes.push(IntentProbes { probes: intent.texts().map(to_probe).collect(), mode });
+        }
+        (probes, degraded)
+    }
+
     /// The vectors of query texts for an index. Without vectors the search uses words alone; a query never
     /// fails because of its embedder.
-    pub(crate) async fn embed_queries(
+    async fn embed_queries(
         &self,
         texts: &[String],
         identity: &IndexIdentity,
@@ -234,6 +315,13 @@ impl EmbeddingService {
             }
         }
     }
+}
+
+/// The work of the sentence encoder for an intent.
+fn read_intent(
+    intent: IntentTexts,
+) -> impl FnOnce(&QualityEmbedder) -> Option<Vec<Embedding>> + Send {
+    move |embedder| embedder.embed_spans(&intent.whole, &intent.clauses)
 }
 
 /// The cache key of a text. The length of the id comes first, so that different inputs never give the same

@@ -105,6 +105,7 @@ mod live_version_cache;
 mod metrics;
 mod mirror;
 mod outcome_weighting;
+mod prerequisites;
 mod rank;
 mod rank_fusion;
 pub mod retrieval;
@@ -247,7 +248,7 @@ impl App {
             config.query_timeout,
             Arc::clone(&store),
             metrics.clone(),
-        ));
+        )?);
         let embedders = [meaning.configured(), meaning.built_in()].map(|e| e.id().to_owned());
         let vectors = vectors::open(config.index, identity.clone(), embedders.into()).await?;
         let documents = Arc::new(DocumentReader::new(Arc::clone(&store), metrics.damaged.clone()));

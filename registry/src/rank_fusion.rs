@@ -1,31 +1,69 @@
 //! Fuses the hits by meaning and by words into one list. Pure arithmetic.
 //!
-//! *Fusion*: each probe (the whole intent, and each clause of it) gives points two scores, a cosine and a
-//! BM25; they become one relevance. *Fit*: on the scale of its embedder, a cosine is an absolute measure of
-//! nearness, independent of the other hits. When the best is not near enough, nothing fits; when it is, all
-//! candidates fit that are not far off. The result for a capability depends only on itself and on the best
-//! of the response, so that a weaker hit never changes the order of stronger ones.
+//! *Fusion*: each probe (the whole intent, and each clause of it) gives points two or three scores: a
+//! cosine, a BM25, and a cosine by the sentence encoder. They become one relevance. *Service*: what else
+//! fits of the service counts a little. *Fit*: on the scale of its embedder, a cosine is an absolute
+//! measure of nearness, independent of the other hits. When the best is not near enough, nothing fits; when
+//! it is, all candidates fit that are not far off. The result for a capability depends only on itself and
+//! on better ones of the response, so that a weaker hit never changes the order of stronger ones.
 
 use std::collections::BTreeMap;
 
-use crate::embed::SimilarityScale;
+use crate::embed::{Elsewhere, SimilarityScale};
 use crate::store::CapabilityId;
 use crate::vectors::VectorHit;
 
 // How the constants were chosen: on the tuning sets alone (API-Bank, ToolE multi, commands of the
-// Azure CLI), with the built-in embedder; `docs/search.md` has the figures. Scaling cosines by the
-// best one found alone, instead of from the worst to the best, keeps the order of strong hits
-// independent of weak ones, and found a little more. The line of `near_enough` is what
-// `cargo bench -p registry --bench retrieval -- calibrate` prints.
+// Azure CLI); `docs/search.md` has the figures. Scaling cosines by the best one found alone, instead of
+// from the worst to the best, keeps the order of strong hits independent of weak ones, and found a little
+// more.
 
-/// Share of the cosine in the relevance; the rest is BM25.
-const DENSE_SHARE: f64 = 0.6;
+/// The shares of the scores in the relevance.
+struct Shares {
+    cosine: f64,
+    bm25: f64,
+    sentence: f64,
+}
+
+/// Without the sentence encoder.
+const FAST: Shares = Shares { cosine: 0.6, bm25: 0.4, sentence: 0.0 };
+/// With it.
+const QUALITY: Shares = Shares { cosine: 0.25, bm25: 0.30, sentence: 0.45 };
 /// The factor of a clause: a clause counts a little less than the whole intent.
 const CLAUSE_DISCOUNT: f64 = 0.9;
+/// The share of the service in the relevance, and the number of its candidates that count.
+const SERVICE_SHARE: f64 = 0.3;
+const SERVICE_CANDIDATES: usize = 3;
+/// The number of candidates whose services count.
+pub const SERVICE_LIMIT: usize = 50;
 /// The minimum height of a similarity at which a single capability fits.
 const NEAR: f64 = 1.58;
 /// The additional nearness that the best of many must have, for each e-fold of the comparisons.
 const NEAR_RISE: f64 = 0.39;
+/// The lowest leads over what is elsewhere that count. Somebody else's service is described in more words
+/// than ours; how much nearer it is says nothing.
+const MIN_LEAD: f64 = -0.5;
+const MIN_LEAD_OF_TEN: f64 = -0.25;
+
+/// The result of a probe.
+#[derive(Debug, Clone, Default)]
+pub struct ProbeHits {
+    /// The hits of the index.
+    pub hits: Vec<VectorHit>,
+    /// The nearness of the probe to operations elsewhere; `None` without the sentence encoder.
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// The facts about the index that [`fuse`] needs.
+#[derive(Debug, Clone, Copy)]
+pub struct FusionScales {
+    /// The number of searched capabilities.
+    pub among: usize,
+    /// The scale of the index's cosines.
+    pub cosine: SimilarityScale,
+    /// The scale of the sentence encoder's cosines, when the probes have them.
+    pub sentence: Option<SimilarityScale>,
+}
 
 /// A capability that a search found, before its runs count.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,71 +72,198 @@ pub struct FusedCandidate {
     pub capability: CapabilityId,
     /// The relevance, 0 to 1, comparable within one response.
     pub relevance: f64,
-    /// The best cosine of a probe, 0 to 1, comparable between responses.
+    /// The best cosine of a probe by the index's embedder, 0 to 1, comparable between responses of any
+    /// mode.
     pub similarity: f64,
+    /// The best height of a similarity of a probe: the mean over the embedders.
+    pub height: f64,
     /// Set when it fits in absolute terms.
     pub fits: bool,
 }
 
 /// Fuses the hits of the probes into one list, the best first.
 ///
-/// The first probe is the whole intent, the others are its clauses. `among` is the number of searched
-/// capabilities, `scale` the scale of the cosines.
+/// The first probe is the whole intent, the others are its clauses.
 ///
-/// When the best is not [near enough](near_enough), nothing fits. When it is, all candidates fit that would
-/// fit on their own.
+/// When the best is not near enough, nothing fits. When it is, all candidates fit that would fit on their
+/// own.
 ///
 /// An intent in a script that the embedder does not know has no cosines: then every point that shares a
 /// word fits.
-pub fn fuse(
-    probes: &[Vec<VectorHit>],
-    among: usize,
-    scale: SimilarityScale,
-) -> Vec<FusedCandidate> {
+#[must_use]
+pub fn fuse(probes: &[ProbeHits], scales: &FusionScales) -> Vec<FusedCandidate> {
     let mut candidates: BTreeMap<CapabilityId, FusedCandidate> = BTreeMap::new();
-    for (index, found) in probes.iter().enumerate() {
+    for (index, probe) in probes.iter().enumerate() {
         let discount = if index == 0 { 1.0 } else { CLAUSE_DISCOUNT };
-        let best =
-            |score: fn(&VectorHit) -> f32| f64::from(found.iter().map(score).fold(0.0, f32::max));
-        let (best_cosine, best_bm25) = (best(|found| found.cosine), best(|found| found.bm25));
-        for found in found {
-            let cosine = f64::from(found.cosine);
+        let best = |score: fn(&VectorHit) -> f32| {
+            f64::from(probe.hits.iter().map(score).fold(0.0, f32::max))
+        };
+        let best_sentence = best(|hit| hit.sentence.unwrap_or_default());
+        let (best_cosine, best_bm25) = (best(|hit| hit.cosine), best(|hit| hit.bm25));
+        let shares = if best_sentence > 0.0 { QUALITY } else { FAST };
+        for hit in &probe.hits {
+            let cosine = f64::from(hit.cosine);
+            let sentence = hit.sentence.map(f64::from);
             let dense = ratio(cosine, best_cosine);
-            let sparse = ratio(f64::from(found.bm25), best_bm25);
-            let relevance = discount * (DENSE_SHARE * dense + (1.0 - DENSE_SHARE) * sparse);
-            let candidate = candidates.entry(found.capability).or_insert(FusedCandidate {
-                capability: found.capability,
+            let sparse = ratio(f64::from(hit.bm25), best_bm25);
+            // A capability whose sentences are not read yet counts by what is known of it.
+            let read = sentence.map_or(dense, |sentence| ratio(sentence, best_sentence));
+            let relevance =
+                discount * (shares.cosine * dense + shares.bm25 * sparse + shares.sentence * read);
+            let candidate = candidates.entry(hit.capability).or_insert(FusedCandidate {
+                capability: hit.capability,
                 relevance: 0.0,
                 similarity: 0.0,
+                height: f64::NEG_INFINITY,
                 fits: false,
             });
             candidate.relevance = candidate.relevance.max(relevance);
             candidate.similarity = candidate.similarity.max(cosine.clamp(0.0, 1.0));
+            candidate.height = candidate.height.max(scales.height(cosine, sentence));
         }
     }
     let mut candidates: Vec<_> = candidates.into_values().collect();
-    // A clause without a meaning was compared with nothing.
-    let has_cosines = |found: &&Vec<VectorHit>| found.iter().any(|found| found.cosine != 0.0);
-    let compared = probes.iter().filter(has_cosines).count();
-    let enough = near_enough(among, compared);
-    let is_near = |candidate: &FusedCandidate, height| scale.height(candidate.similarity) >= height;
-    let is_any_near = candidates.iter().any(|candidate| is_near(candidate, enough));
+    let evidence = FitEvidence::of(probes, scales);
+    let is_any_near = evidence.is_some_and(|evidence| evidence.is_enough(&RULE));
+    let has_meaning = probes.iter().any(|probe| probe.hits.iter().any(|hit| hit.cosine != 0.0));
     for candidate in &mut candidates {
-        candidate.fits = compared == 0 || is_any_near && is_near(candidate, NEAR);
+        candidate.fits = !has_meaning || is_any_near && candidate.height >= NEAR;
     }
-    candidates.sort_by(|a, b| b.relevance.total_cmp(&a.relevance));
+    sort_by_relevance(&mut candidates);
     candidates
 }
 
-/// Returns the [height](SimilarityScale::height) that the best of `among` capabilities must have for
-/// `probes` probes. Below it, nothing fits.
+/// Lets the services of candidates count: a capability is more likely meant when others of its service are
+/// relevant, too. One that is alone in its services keeps its relevance.
 ///
-/// With more comparisons, the best of them is nearer by chance. Of the intents that nothing fits, five in
-/// six have no capability as near as this, for any number of capabilities and of clauses.
-fn near_enough(among: usize, probes: usize) -> f64 {
-    NEAR + NEAR_RISE * (among.max(1) as f64 * probes.max(1) as f64).ln()
+/// `services` names the services of a capability.
+pub fn lift_services<S: Ord>(
+    candidates: &mut [FusedCandidate],
+    services: impl Fn(CapabilityId) -> Vec<S>,
+) {
+    let named: Vec<_> = candidates.iter().map(|candidate| services(candidate.capability)).collect();
+    let mut best: BTreeMap<&S, Vec<f64>> = BTreeMap::new();
+    // They come best first.
+    for (candidate, services) in candidates.iter().zip(&named) {
+        for service in services {
+            let best = best.entry(service).or_default();
+            if best.len() < SERVICE_CANDIDATES {
+                best.push(candidate.relevance);
+            }
+        }
+    }
+    for (candidate, services) in candidates.iter_mut().zip(&named) {
+        let means = services.iter().filter_map(|service| {
+            let best = best.get(service).filter(|best| best.len() > 1)?;
+            Some(best.iter().sum::<f64>() / best.len() as f64)
+        });
+        if let Some(service) = means.reduce(f64::max) {
+            candidate.relevance =
+                (1.0 - SERVICE_SHARE) * candidate.relevance + SERVICE_SHARE * service;
+        }
+    }
+    sort_by_relevance(candidates);
 }
 
+fn sort_by_relevance(candidates: &mut [FusedCandidate]) {
+    candidates.sort_by(|a, b| b.relevance.total_cmp(&a.relevance));
+}
+
+impl FusionScales {
+    /// Tells if services count, see [`lift_services`]: with the sentence encoder. The limits of the agent
+    /// were chosen for the order without both.
+    #[must_use]
+    pub fn counts_services(&self) -> bool {
+        self.sentence.is_some()
+    }
+
+    /// The mean of the heights of both cosines.
+    fn height(&self, cosine: f64, sentence: Option<f64>) -> f64 {
+        let table = self.cosine.height(cosine);
+        match (sentence, self.sentence) {
+            (Some(sentence), Some(scale)) => f64::midpoint(table, scale.height(sentence)),
+            _ => table,
+        }
+    }
+}
+
+/// The evidence for and against that something fits an intent. All but the counts are heights.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FitEvidence {
+    /// The best height of a capability, over all probes.
+    pub nearest: f64,
+    /// The best lead of a capability over the nearest operation elsewhere, over all probes, and over the
+    /// nearest ten.
+    pub lead: Option<(f64, f64)>,
+    /// The number of searched capabilities.
+    pub among: f64,
+    /// The number of probes that were compared.
+    pub compared: f64,
+}
+
+impl FitEvidence {
+    /// Reads the evidence from the hits of the probes. `None` when no probe has a hit.
+    #[must_use]
+    pub fn of(probes: &[ProbeHits], scales: &FusionScales) -> Option<Self> {
+        let height =
+            |hit: &VectorHit| scales.height(f64::from(hit.cosine), hit.sentence.map(f64::from));
+        let best = |probe: &ProbeHits| probe.hits.iter().map(height).reduce(f64::max);
+        let bests: Vec<_> =
+            probes.iter().filter_map(|probe| Some((best(probe)?, probe.elsewhere))).collect();
+        let leads = bests.iter().filter_map(|(best, elsewhere)| {
+            let elsewhere = (*elsewhere)?;
+            Some((best - elsewhere.nearest, best - elsewhere.nearby))
+        });
+        // A clause without a meaning was compared with nothing.
+        let has_cosines = |probe: &&ProbeHits| probe.hits.iter().any(|hit| hit.cosine != 0.0);
+        let compared = probes.iter().filter(has_cosines).count();
+        Some(Self {
+            nearest: bests.iter().map(|(best, _)| *best).reduce(f64::max)?,
+            lead: leads.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1))),
+            among: scales.among.max(1) as f64,
+            compared: compared.max(1) as f64,
+        })
+    }
+
+    /// Returns true when something fits.
+    ///
+    /// With more comparisons, the best of them is nearer by chance. Where something elsewhere is nearer
+    /// than anything here, what is meant is probably not here.
+    fn is_enough(&self, rule: &FitRule) -> bool {
+        let Self { nearest, lead, among, compared } = *self;
+        let Some((lead, lead_of_ten)) = lead else {
+            return nearest >= NEAR + NEAR_RISE * (among * compared).ln();
+        };
+        let doubt = rule.start
+            - rule.nearest * nearest
+            - rule.lead * lead.max(MIN_LEAD)
+            - rule.lead_of_ten * lead_of_ten.max(MIN_LEAD_OF_TEN)
+            + rule.among * among.ln()
+            + rule.compared * compared.ln();
+        doubt <= rule.limit
+    }
+}
+
+/// A line that separates intents that something fits from others. It was fitted on the tuning sets.
+struct FitRule {
+    start: f64,
+    nearest: f64,
+    lead: f64,
+    lead_of_ten: f64,
+    among: f64,
+    compared: f64,
+    limit: f64,
+}
+
+const RULE: FitRule = FitRule {
+    start: 0.591,
+    nearest: 0.333,
+    lead: 0.316,
+    lead_of_ten: 0.350,
+    among: 0.184,
+    compared: 0.145,
+    limit: 0.41,
+};
 /// Returns `part / whole`, limited to 0 to 1; 0 when `whole` is not positive.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
@@ -114,7 +279,7 @@ mod tests {
     use crate::embed::BuiltIn;
 
     fn found(capability: i64, cosine: f32, bm25: f32) -> VectorHit {
-        VectorHit { capability: CapabilityId(capability), cosine, bm25 }
+        VectorHit { capability: CapabilityId(capability), cosine, bm25, sentence: None }
     }
 
     fn scale() -> SimilarityScale {
@@ -122,11 +287,24 @@ mod tests {
         *SCALE
     }
 
+    /// Fuses without the sentence encoder, and without what is elsewhere.
+    fn fuse_fast(probes: &[Vec<VectorHit>], among: usize) -> Vec<FusedCandidate> {
+        fuse_on_scale(probes, among, scale())
+    }
+
+    fn fuse_on_scale(
+        probes: &[Vec<VectorHit>],
+        among: usize,
+        cosine: SimilarityScale,
+    ) -> Vec<FusedCandidate> {
+        let to_probe = |hits: &Vec<VectorHit>| ProbeHits { hits: hits.clone(), elsewhere: None };
+        let probes: Vec<_> = probes.iter().map(to_probe).collect();
+        fuse(&probes, &FusionScales { among, cosine, sentence: None })
+    }
+
     fn order(probes: &[Vec<VectorHit>]) -> Vec<i64> {
-        fuse(probes, probes[0].len(), scale())
-            .iter()
-            .map(|candidate| candidate.capability.0)
-            .collect()
+        let found = fuse_fast(probes, probes[0].len());
+        found.iter().map(|candidate| candidate.capability.0).collect()
     }
 
     #[test]
@@ -145,7 +323,7 @@ mod tests {
 
     fn fitting(cosines: &[f32], among: usize) -> Vec<i64> {
         let found = (1..).zip(cosines).map(|(id, cosine)| found(id, *cosine, 9.0)).collect();
-        let candidates = fuse(&[found], among, scale());
+        let candidates = fuse_fast(&[found], among);
         assert!(candidates.iter().all(|candidate| candidate.relevance > 0.0));
         candidates.iter().filter(|c| c.fits).map(|c| c.capability.0).collect()
     }
@@ -165,7 +343,6 @@ mod tests {
         assert_eq!(fitting(&[0.35], 5), [1]);
         assert_eq!(fitting(&[0.35], 5_000), [0; 0]);
         assert_eq!(fitting(&[0.55], 5_000), [1]);
-        assert_eq!(near_enough(0, 0), near_enough(1, 1));
     }
 
     #[test]
@@ -173,16 +350,14 @@ mod tests {
         let fits = |clauses: usize| {
             let mut probes = vec![vec![found(1, 0.4, 3.0)]; clauses];
             probes.insert(0, vec![found(1, 0.45, 3.0)]);
-            fuse(&probes, 1_000, scale())[0].fits
+            fuse_fast(&probes, 1_000)[0].fits
         };
         assert!(fits(0) && !fits(5));
         // Clauses in a script that the embedder does not know were compared with nothing.
         let whole = vec![found(1, 0.45, 3.0)];
         let unknown = vec![found(1, 0.0, 3.0)];
         let probes = [vec![whole], vec![unknown; 5]].concat();
-        assert!(fuse(&probes, 1_000, scale())[0].fits);
-        // Who looks for two things among a hundred compares as often as for one among two hundred.
-        assert_eq!(near_enough(100, 2), near_enough(200, 1));
+        assert!(fuse_fast(&probes, 1_000)[0].fits);
     }
 
     #[test]
@@ -199,7 +374,10 @@ mod tests {
         for cosines in [[0.15, 0.1], [0.35, 0.3], [0.5, 0.2], [0.5, 0.1]] {
             let fitting = |by: fn(f32) -> f32, scale| -> Vec<bool> {
                 let found = vec![found(1, by(cosines[0]), 9.0), found(2, by(cosines[1]), 9.0)];
-                fuse(&[found], 1_000, scale).iter().map(|candidate| candidate.fits).collect()
+                fuse_on_scale(&[found], 1_000, scale)
+                    .iter()
+                    .map(|candidate| candidate.fits)
+                    .collect()
             };
             let as_usual = fitting(|cosine| cosine, scale());
             assert_eq!(fitting(|cosine| 0.75 + 0.25 * cosine, high), as_usual, "{cosines:?}");
@@ -209,10 +387,63 @@ mod tests {
     #[test]
     fn a_clause_that_fits_is_enough() {
         let whole = vec![found(1, 0.35, 3.0), found(2, 0.3, 3.0)];
-        let none = fuse(std::slice::from_ref(&whole), 1_000, scale());
+        let none = fuse_fast(std::slice::from_ref(&whole), 1_000);
         assert!(none.iter().all(|candidate| !candidate.fits));
-        let both = fuse(&[whole, vec![found(2, 0.6, 5.0)]], 1_000, scale());
+        let both = fuse_fast(&[whole, vec![found(2, 0.6, 5.0)]], 1_000);
         assert!(both.iter().all(|candidate| candidate.fits));
+    }
+
+    fn read(capability: i64, cosine: f32, bm25: f32, sentence: f32) -> VectorHit {
+        VectorHit { sentence: Some(sentence), ..found(capability, cosine, bm25) }
+    }
+
+    #[test]
+    fn the_sentence_encoder_decides_between_alike() {
+        let hits = vec![read(1, 0.6, 5.0, 0.5), read(2, 0.6, 5.0, 0.8), found(3, 0.6, 5.0)];
+        // What it has not read yet counts by the rest: as the best, which it is.
+        assert_eq!(order(&[hits]), [2, 3, 1]);
+    }
+
+    #[test]
+    fn what_is_nearer_elsewhere_is_not_here() {
+        let fits = |nearest: f64| {
+            let elsewhere = Some(Elsewhere { nearest, nearby: nearest - 0.5 });
+            let probe = ProbeHits { hits: vec![found(1, 0.35, 5.0)], elsewhere };
+            fuse(&[probe], &FusionScales { among: 100, cosine: scale(), sentence: None })[0].fits
+        };
+        assert!(fits(2.0) && !fits(7.0));
+    }
+
+    fn lifted(relevances: &[(i64, f64)], services: &[(i64, &'static str)]) -> Vec<(i64, f64)> {
+        let candidate = |(id, relevance): &(i64, f64)| FusedCandidate {
+            capability: CapabilityId(*id),
+            relevance: *relevance,
+            similarity: 0.5,
+            height: 3.0,
+            fits: true,
+        };
+        let mut candidates: Vec<_> = relevances.iter().map(candidate).collect();
+        lift_services(&mut candidates, |id| {
+            services.iter().filter(|(of, _)| *of == id.0).map(|(_, service)| *service).collect()
+        });
+        candidates.iter().map(|found| (found.capability.0, found.relevance)).collect()
+    }
+
+    #[test]
+    fn siblings_of_what_was_found_are_lifted() {
+        let found = [(1, 0.9), (2, 0.6), (3, 0.5), (4, 0.3)];
+        let services = [(1, "a"), (3, "a"), (4, "a"), (2, "b")];
+        let order: Vec<_> = lifted(&found, &services).iter().map(|(id, _)| *id).collect();
+        assert_eq!(order, [1, 2, 3, 4]);
+        let near = lifted(&[(1, 0.9), (2, 0.6), (3, 0.58)], &services);
+        assert_eq!(near.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [1, 3, 2]);
+        // Alone in its service, or without one, nothing changes.
+        assert_eq!(lifted(&[(1, 0.9), (2, 0.6)], &services), [(1, 0.9), (2, 0.6)]);
+        assert_eq!(lifted(&[(1, 0.9), (2, 0.6)], &[]), [(1, 0.9), (2, 0.6)]);
+        // Of several services the best counts.
+        let both =
+            lifted(&[(1, 0.9), (2, 0.6), (3, 0.1)], &[(1, "a"), (2, "a"), (2, "b"), (3, "b")]);
+        assert!((both[1].1 - (0.7 * 0.6 + 0.3 * 0.75)).abs() < 1e-9);
     }
 
     prop_compose! {
@@ -251,7 +482,7 @@ mod tests {
             lists in prop::collection::vec(prop::collection::vec(any_found(), 0..10), 0..5),
         ) {
             let probes: Vec<_> = lists.iter().map(|list| number(list)).collect();
-            for candidate in fuse(&probes, 10, scale()) {
+            for candidate in fuse_fast(&probes, 10) {
                 prop_assert!((0.0..=1.0 + 1e-9).contains(&candidate.relevance));
                 prop_assert!((0.0..=1.0).contains(&candidate.similarity));
             }

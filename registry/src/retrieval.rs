@@ -1,41 +1,45 @@
 //! Retrieval from an intent to candidates, as pure functions: without index, store, network or clock.
 //!
-//! [`to_probes`] makes queries of an intent, an index answers each with a list of [`VectorHit`], and
-//! [`fuse`] makes one list of those. In the registry the index is an engine. This module has a
-//! [`BruteForceIndex`] instead, which compares everything and gives the same results, to measure the rest.
+//! [`BuiltInEmbedders::probes`] makes queries of an intent, an index answers each with a list of [`VectorHit`],
+//! the sentence encoder compares what was found, and [`fuse`] makes one list of those. In the registry the
+//! index is an engine. This module has a [`BruteForceIndex`] instead, which compares everything and gives
+//! the same results, to measure the rest.
 //!
 //! ```
 //! use registry::embed::{BuiltIn, EmbeddingSource, index_text};
-//! use registry::retrieval::{CapabilityId, BruteForceIndex, fuse, to_probes};
+//! use registry::retrieval::{BruteForceIndex, BuiltInEmbedders, CapabilityId};
 //!
-//! let embedder = BuiltIn::new();
+//! let embedders = BuiltInEmbedders::quality();
 //! let mut scan = BruteForceIndex::default();
 //! for (id, name, description) in [
 //!     (1, "ListDogBreeds", "Retrieve a list of dog breeds"),
 //!     (2, "GetRiverLevel", "Get the latest water level at a river gauge"),
 //! ] {
 //!     let text = index_text(&EmbeddingSource { name, description, ..EmbeddingSource::default() });
-//!     scan.add(CapabilityId(id), &text.sparse, embedder.embed_parts(&text.dense));
+//!     scan.add(CapabilityId(id), &text.sparse, embedders.embed_document(&text.dense));
 //! }
-//! let search = |intent| {
-//!     let found: Vec<_> =
-//!         to_probes(intent, &embedder).iter().map(|probe| scan.query(probe, 100)).collect();
-//!     fuse(&found, scan.len(), embedder.scale())
-//! };
-//! let best = search("pooch kinds")[0];
+//! let best = embedders.search(&scan, "pooch kinds")[0];
 //! assert!(best.capability == CapabilityId(1) && best.fits);
-//! assert!(search("tune a violin").iter().all(|candidate| !candidate.fits));
+//! assert!(embedders.search(&scan, "tune a violin").iter().all(|candidate| !candidate.fits));
 //! ```
 
 use std::collections::BTreeMap;
+
+use std::ops::Range;
 
 use a2s::split_name;
 use a2s_intent::split_clauses;
 
 use crate::bm25::document_vector;
 pub use crate::bm25::{SparseVector, query_vector};
-use crate::embed::{BuiltIn, Embedding};
-pub use crate::rank_fusion::{FusedCandidate, fuse};
+use crate::embed::{BuiltIn, Elsewhere, Embedding, QualityEmbedder, SentenceVector};
+pub use crate::prerequisites::{
+    DEMANDING_HITS, Entity, Prerequisite, SEARCH_WORDS, entity_of_parameter, lift_prerequisites,
+    searched_words,
+};
+pub use crate::rank_fusion::{
+    FitEvidence, FusedCandidate, FusionScales, ProbeHits, SERVICE_LIMIT, fuse, lift_services,
+};
 pub use crate::store::CapabilityId;
 pub use crate::vectors::{SearchQuery, VectorHit};
 
@@ -43,38 +47,160 @@ pub use crate::vectors::{SearchQuery, VectorHit};
 /// ranking.
 pub const CANDIDATE_LIMIT: usize = 100;
 
-/// Returns the texts to search with: the whole intent first, then its clauses. An intent that is an
-/// identifier, such as the name of a capability, is split into words as names in the index are.
-pub fn to_texts(intent: &str) -> Vec<String> {
-    let is_identifier = !intent.trim().contains(char::is_whitespace);
-    let whole = if is_identifier { split_name(intent) } else { intent.to_owned() };
-    std::iter::once(whole).chain(split_clauses(intent).into_iter().map(str::to_owned)).collect()
+/// The texts to search with: an intent, and its clauses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntentTexts {
+    /// The whole intent. The name of a capability is split into words, as names in the index are.
+    pub whole: String,
+    /// The clauses, as spans of the whole in bytes.
+    pub clauses: Vec<Range<usize>>,
 }
 
-/// The queries of an intent, embedded by the built-in embedder.
-pub fn to_probes(intent: &str, embedder: &BuiltIn) -> Vec<SearchQuery> {
-    to_texts(intent)
-        .iter()
-        .map(|text| SearchQuery { dense: embedder.embed(text), sparse: query_vector(text) })
-        .collect()
+impl IntentTexts {
+    /// Splits an intent.
+    #[must_use]
+    pub fn split(intent: &str) -> Self {
+        if !intent.trim().contains(char::is_whitespace) {
+            return Self { whole: split_name(intent), clauses: Vec::new() };
+        }
+        let mut from = 0;
+        let spans = split_clauses(intent).into_iter().filter_map(|clause| {
+            let start = from + intent.get(from..)?.find(clause)?;
+            from = start + clause.len();
+            Some(start..from)
+        });
+        Self { clauses: spans.collect(), whole: intent.to_owned() }
+    }
+
+    /// Returns the whole and the clauses.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let clauses = self.clauses.iter().filter_map(|span| self.whole.get(span.clone()));
+        std::iter::once(self.whole.as_str()).chain(clauses)
+    }
+}
+
+/// A query for an index, and what the sentence encoder makes of its text.
+#[derive(Debug, Clone)]
+pub struct Probe {
+    /// The query.
+    pub query: SearchQuery,
+    /// The vector of the text by the sentence encoder, when it is used.
+    pub sentence: Embedding,
+    /// The nearness of the text to operations elsewhere; `None` without the sentence encoder.
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// The vectors of a capability.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CapabilityVectors {
+    /// The vector for the index.
+    pub dense: Embedding,
+    /// The vector by the sentence encoder, when it is used.
+    pub sentence: Option<SentenceVector>,
+}
+
+/// The embedders in the binary.
+#[derive(Debug, Clone)]
+pub struct BuiltInEmbedders {
+    table: BuiltIn,
+    sentence: Option<QualityEmbedder>,
+}
+
+impl BuiltInEmbedders {
+    /// The table alone.
+    #[must_use]
+    pub fn fast() -> Self {
+        Self { table: BuiltIn::new(), sentence: None }
+    }
+
+    /// The table, and the sentence encoder for what it finds.
+    #[must_use]
+    pub fn quality() -> Self {
+        Self { table: BuiltIn::new(), sentence: Some(QualityEmbedder::new()) }
+    }
+
+    /// Embeds the parts of a capability.
+    #[must_use]
+    pub fn embed_document(&self, parts: &[(String, f32)]) -> CapabilityVectors {
+        let sentence = self.sentence.as_ref().and_then(|model| model.embed_parts(parts));
+        CapabilityVectors {
+            dense: self.table.embed_parts(parts),
+            sentence: sentence.map(|vector| SentenceVector::from_unit(&vector)),
+        }
+    }
+
+    /// Returns the probes of an intent. The sentence encoder does not read an intent that is too long.
+    #[must_use]
+    pub fn probes(&self, intent: &str) -> Vec<Probe> {
+        let texts = IntentTexts::split(intent);
+        let read = self.sentence.as_ref();
+        let sentences = read.and_then(|model| model.embed_spans(&texts.whole, &texts.clauses));
+        let mut sentences = sentences.unwrap_or_default().into_iter();
+        let to_probe = |text: &str| {
+            let (dense, sentence) = (self.table.embed(text), sentences.next().flatten());
+            let elsewhere = dense.as_deref().zip(sentence.as_deref());
+            Probe {
+                elsewhere: elsewhere.map(|(dense, sentence)| Elsewhere::compare(dense, sentence)),
+                query: SearchQuery { dense, sparse: query_vector(text) },
+                sentence,
+            }
+        };
+        texts.texts().map(to_probe).collect()
+    }
+
+    /// Returns the scales of the cosines, for so many capabilities.
+    #[must_use]
+    pub fn scales(&self, among: usize) -> FusionScales {
+        let sentence = self.sentence.as_ref().map(QualityEmbedder::scale);
+        FusionScales { among, cosine: self.table.scale(), sentence }
+    }
+
+    /// Searches an index, the best first.
+    #[must_use]
+    pub fn search(&self, index: &BruteForceIndex, intent: &str) -> Vec<FusedCandidate> {
+        let probes = self.probes(intent);
+        let found: Vec<_> =
+            probes.iter().map(|probe| index.query(probe, CANDIDATE_LIMIT)).collect();
+        fuse(&found, &self.scales(index.len()))
+    }
+}
+
+impl Probe {
+    /// Adds to the hits of an index what the sentence encoder makes of them. `vector` is the vector of a
+    /// capability by it.
+    #[must_use]
+    pub fn compare<'v>(
+        &self,
+        mut hits: Vec<VectorHit>,
+        vector: impl Fn(CapabilityId) -> Option<&'v SentenceVector>,
+    ) -> ProbeHits {
+        let sentence = self.sentence.as_deref();
+        for hit in &mut hits {
+            let pair = sentence.zip(vector(hit.capability));
+            hit.sentence = pair.map(|(probe, vector)| vector.cosine(probe));
+        }
+        ProbeHits { hits, elsewhere: self.elsewhere }
+    }
 }
 
 /// An index that compares every point: exact, in memory, for thousands of capabilities.
 #[derive(Debug, Clone, Default)]
 pub struct BruteForceIndex {
     points: Vec<(CapabilityId, Embedding)>,
+    sentences: BTreeMap<CapabilityId, SentenceVector>,
     /// The points of each term, with its weights.
     postings: BTreeMap<u32, Vec<(usize, f32)>>,
 }
 
 impl BruteForceIndex {
-    /// Adds a capability by its words and its vector.
-    pub fn add(&mut self, capability: CapabilityId, words: &str, vector: Embedding) {
+    /// Adds a capability by its words and its vectors.
+    pub fn add(&mut self, capability: CapabilityId, words: &str, vectors: CapabilityVectors) {
         let SparseVector { indices, values } = document_vector(words);
         for (term, value) in indices.into_iter().zip(values) {
             self.postings.entry(term).or_default().push((self.points.len(), value));
         }
-        self.points.push((capability, vector));
+        self.points.push((capability, vectors.dense));
+        self.sentences.extend(vectors.sentence.map(|vector| (capability, vector)));
     }
 
     /// The number of capabilities.
@@ -87,9 +213,16 @@ impl BruteForceIndex {
         self.points.is_empty()
     }
 
+    /// Returns what [`Self::find`] finds, compared by the sentence encoder.
+    #[must_use]
+    pub fn query(&self, probe: &Probe, limit: usize) -> ProbeHits {
+        probe.compare(self.find(&probe.query, limit), |capability| self.sentences.get(&capability))
+    }
+
     /// Returns the `limit` nearest points by cosine and the `limit` best by BM25, each with both scores. A
     /// point that is not among the best by BM25 has the BM25 score 0.
-    pub fn query(&self, probe: &SearchQuery, limit: usize) -> Vec<VectorHit> {
+    #[must_use]
+    pub fn find(&self, probe: &SearchQuery, limit: usize) -> Vec<VectorHit> {
         let dense = probe.dense.as_deref();
         let cosines: Vec<_> =
             self.points.iter().map(|(_, point)| cosine(dense, point.as_deref())).collect();
@@ -113,7 +246,7 @@ impl BruteForceIndex {
             .into_iter()
             .map(|(index, bm25)| {
                 let capability = self.points[index].0;
-                VectorHit { capability, cosine: cosines[index], bm25 }
+                VectorHit { capability, cosine: cosines[index], bm25, sentence: None }
             })
             .collect()
     }
@@ -176,7 +309,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_scan_finds_what_the_engine_finds_with_the_same_scores() {
-        let embedder = BuiltIn::new();
+        let (embedder, embedders) = (BuiltIn::new(), BuiltInEmbedders::fast());
         let folder = tempfile::tempdir().unwrap();
         let identity = vectors::IndexIdentity {
             id: IndexId("test".to_owned()),
@@ -196,7 +329,7 @@ mod tests {
         let mut scan = BruteForceIndex::default();
         let mut points = Vec::new();
         for (capability, text) in texts() {
-            scan.add(capability, &text.sparse, embedder.embed_parts(&text.dense));
+            scan.add(capability, &text.sparse, embedders.embed_document(&text.dense));
             points.push(IndexChange::Upsert(Box::new(IndexPoint {
                 capability,
                 dense: embedder.embed_parts(&text.dense),
@@ -217,13 +350,14 @@ mod tests {
         let live = engine.current_reader().unwrap();
         // Few enough are wanted that most are not among the best by words.
         for (intent, limit) in INTENTS.iter().flat_map(|intent| [(intent, 100), (intent, 3)]) {
-            let probes = to_probes(intent, &embedder);
+            let probes: Vec<_> =
+                embedders.probes(intent).into_iter().map(|probe| probe.query).collect();
             let of_engine =
                 live.query(probes.clone(), PointFilter::default(), limit).await.unwrap();
             assert_eq!(of_engine.matching_points, scan.len());
             for (probe, mut of_engine) in probes.iter().zip(of_engine.found) {
                 of_engine.sort_by_key(|found| found.capability);
-                let of_scan = scan.query(probe, limit);
+                let of_scan = scan.find(probe, limit);
                 let alike = |(a, b): (&VectorHit, &VectorHit)| {
                     a.capability == b.capability
                         && (a.cosine - b.cosine).abs() < 1e-4
@@ -239,18 +373,13 @@ mod tests {
         engine.close().await;
     }
 
-    #[test]
-    fn requested_outputs_rank_first() {
-        let embedder = BuiltIn::new();
+    fn requested_outputs_rank_first(embedders: &BuiltInEmbedders) {
         let mut scan = BruteForceIndex::default();
         for (capability, text) in texts() {
-            scan.add(capability, &text.sparse, embedder.embed_parts(&text.dense));
+            scan.add(capability, &text.sparse, embedders.embed_document(&text.dense));
         }
         let search = |intent: &str| -> Vec<&str> {
-            let probes = to_probes(intent, &embedder);
-            let found: Vec<_> =
-                probes.iter().map(|probe| scan.query(probe, CANDIDATE_LIMIT)).collect();
-            let fitting = fuse(&found, scan.len(), embedder.scale());
+            let fitting = embedders.search(&scan, intent);
             let fitting = fitting.into_iter().filter(|candidate| candidate.fits);
             fitting.map(|c| CAPABILITIES[usize::try_from(c.capability.0).unwrap() - 1].0).collect()
         };
@@ -268,5 +397,25 @@ mod tests {
         for intent in ["polish my shoes", "remove rust from a bicycle chain", "tune a violin"] {
             assert_eq!(search(intent), [""; 0], "{intent}");
         }
+    }
+
+    #[test]
+    fn requested_outputs_rank_first_by_the_table() {
+        requested_outputs_rank_first(&BuiltInEmbedders::fast());
+    }
+
+    #[test]
+    fn requested_outputs_rank_first_by_the_sentence_encoder() {
+        requested_outputs_rank_first(&BuiltInEmbedders::quality());
+    }
+
+    #[test]
+    fn clauses_are_spans_of_the_intent() {
+        let texts = IntentTexts::split("Check the weather in Paris, and then post it to Twitter");
+        let all: Vec<_> = texts.texts().skip(1).collect();
+        assert_eq!(all, ["Check the weather in Paris,", "post it to Twitter"]);
+        let twice = IntentTexts::split("tell a joke now; tell a joke now; go");
+        assert_eq!(twice.clauses, [0..16, 17..33]);
+        assert_eq!(IntentTexts::split("GetWeather").whole, "Get Weather");
     }
 }

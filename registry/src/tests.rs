@@ -17,6 +17,7 @@ mod publishing;
 mod qdrant;
 mod reading;
 mod searching;
+mod sentences;
 mod services;
 mod tokens;
 pub(crate) mod world;

@@ -128,6 +128,9 @@ pub struct VectorHit {
     pub cosine: f32,
     /// The BM25 score of probe and point; 0 when they share no word, or the point is not among the best.
     pub bm25: f32,
+    /// The cosine of probe and capability by the sentence encoder, when both have a vector of it. An index
+    /// does not know it.
+    pub sentence: Option<f32>,
 }
 
 /// One list of the hits of a probe, each with both scores: by meaning and by words. A point without a
@@ -137,7 +140,7 @@ fn merge_hits(
     best: impl IntoIterator<Item = Result<(CapabilityId, f32), Error>>,
 ) -> Result<Vec<VectorHit>, Error> {
     let mut found: BTreeMap<CapabilityId, VectorHit> = BTreeMap::new();
-    let nothing = |capability| VectorHit { capability, cosine: 0.0, bm25: 0.0 };
+    let nothing = |capability| VectorHit { capability, cosine: 0.0, bm25: 0.0, sentence: None };
     for point in near {
         let (capability, cosine) = point?;
         found.entry(capability).or_insert_with(|| nothing(capability)).cosine = cosine;

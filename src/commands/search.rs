@@ -5,7 +5,7 @@ pub(super) mod strategy;
 use a2s_api::{BatchSearchResponse, NearMiss, ScoreTerm, SearchHit, SearchRequest, SearchResponse};
 
 use crate::cli::SearchArgs;
-use crate::cli_error::CliError;
+use crate::cli_error::{CliError, CliExitCode};
 use crate::client::ServiceClient;
 use crate::output::{BOLD, CommandOutput, DIM, NAME, WARN, count, sanitize};
 
@@ -33,17 +33,31 @@ pub(super) async fn search(
         } else {
             print_response(&answer, explain, output);
         }
-        return Ok(());
+        return fail_without_hits(std::iter::once(&answer));
     }
     request.intents = std::iter::once(intent).chain(also).collect();
     let answers: BatchSearchResponse = client.post(&["v1", "search"], &request).await?;
     if output.is_json() {
         output.json_line(&answers);
-        return Ok(());
+    } else {
+        for answer in &answers.responses {
+            output.line(format_args!("{BOLD}{}{BOLD:#}", sanitize(&answer.intent)));
+            print_response(&answer.answer, explain, output);
+        }
     }
-    for answer in &answers.responses {
-        output.line(format_args!("{BOLD}{}{BOLD:#}", sanitize(&answer.intent)));
-        print_response(&answer.answer, explain, output);
+    fail_without_hits(answers.responses.iter().map(|answer| &answer.answer))
+}
+
+/// Fails, without another message, when no capability fits one of the intents. A page that continues
+/// others has no hits when there are no more.
+fn fail_without_hits<'a>(
+    mut answers: impl Iterator<Item = &'a SearchResponse>,
+) -> Result<(), CliError> {
+    let is_nothing = |answer: &SearchResponse| {
+        answer.capabilities.is_empty() && answer.metadata.message.is_some()
+    };
+    if answers.any(is_nothing) {
+        return Err(CliError::already_printed(CliExitCode::Bad));
     }
     Ok(())
 }
@@ -117,6 +131,11 @@ fn print_hit(hit: &SearchHit, output: &mut CommandOutput) {
     ));
     if let Some(deprecated) = &hit.deprecated {
         output.line(format_args!("      {WARN}{}{WARN:#}", sanitize(&deprecated.to_string())));
+    }
+    if let Some(needing) = &hit.needed_by {
+        output.line(format_args!(
+            "      {WARN}needed by {needing}{WARN:#}, which takes the id of what this finds"
+        ));
     }
     let inputs: Vec<_> = hit
         .parameters

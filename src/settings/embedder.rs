@@ -25,8 +25,8 @@ settings! {
             id = "embedder",
             long = "embedder",
             env = "A2S_EMBEDDER",
-            value_name = "builtin|URL|FOLDER",
-            help = "The embedder, which converts texts to vectors: builtin, the address of an OpenAI-compatible API such as \
+            value_name = "builtin|builtin-quality|URL|FOLDER",
+            help = "The embedder, which converts texts to vectors: builtin, builtin-quality with a sentence encoder for what it finds, the address of an OpenAI-compatible API such as \
                     http://127.0.0.1:11434/v1, or the folder of a sentence transformer [default: builtin]. \
                     After a change, the registry builds a new index, and the old one serves searches until then \
                     (docs/search.md)"
@@ -59,14 +59,17 @@ settings! {
 #[serde(from = "String")]
 pub(crate) enum EmbedderChoice {
     Builtin,
+    BuiltinQuality,
     Url(Url),
     Folder(PathBuf),
 }
 
 impl From<String> for EmbedderChoice {
     fn from(text: String) -> Self {
-        if text == "builtin" {
-            return Self::Builtin;
+        match text.as_str() {
+            "builtin" => return Self::Builtin,
+            "builtin-quality" => return Self::BuiltinQuality,
+            _ => {}
         }
         // A letter alone is a drive, not a scheme.
         match Url::parse(&text) {
@@ -104,13 +107,21 @@ impl EmbedderSettings {
                     prefixes,
                 })
             }
-            Some(EmbedderChoice::Builtin | EmbedderChoice::Folder(_)) | None if has_model_flag => {
+            Some(
+                EmbedderChoice::Builtin
+                | EmbedderChoice::BuiltinQuality
+                | EmbedderChoice::Folder(_),
+            )
+            | None
+                if has_model_flag =>
+            {
                 return Err(settings_error("--embedding-model requires an embeddings endpoint")
                     .with_hint(
                         "Give the address of the endpoint with --embedder, or leave the model out.",
                     ));
             }
             Some(EmbedderChoice::Folder(folder)) => Embedder::local(&folder, prefixes),
+            Some(EmbedderChoice::BuiltinQuality) => Ok(Embedder::quality()),
             Some(EmbedderChoice::Builtin) | None => Ok(Embedder::built_in()),
         };
         let embedder = embedder.map_err(|error| {

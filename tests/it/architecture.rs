@@ -93,7 +93,11 @@ fn crates_depend_on_each_other_as_the_map_says() {
         ("bounded-cel", BTreeSet::new()),
         ("database", BTreeSet::new()),
         ("mcp", BTreeSet::from(["a2s", "a2s-api", "agent"])),
-        ("registry", BTreeSet::from(["a2s", "a2s-api", "a2s-intent", "database"])),
+        (
+            "registry",
+            BTreeSet::from(["a2s", "a2s-api", "a2s-intent", "database", "sentence-encoder"]),
+        ),
+        ("sentence-encoder", BTreeSet::new()),
         ("executor", BTreeSet::from(["a2s", "a2s-api", "aos", "database"])),
         ("guardian", BTreeSet::from(["aos", "bounded-cel"])),
         (

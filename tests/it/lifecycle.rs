@@ -25,7 +25,7 @@ fn yanked_version_runs_by_number_with_warning() {
     assert_snapshot!("yank", world.a2s(&["yank", "ListDogBreeds@1.0.0"]).transcript());
     let again = world.a2s(&["yank", "ListDogBreeds@1.0.0", "--json"]).exits(0).one();
     assert_eq!((&again["changed"], &again["latest"]), (&json!(false), &Value::Null));
-    let found = world.a2s(&["search", "list of dog breeds", "--json"]).exits(0).one();
+    let found = world.a2s(&["search", "list of dog breeds", "--json"]).exits(1).one();
     assert!(!found["capabilities"].to_string().contains("ListDogBreeds"), "{found}");
     let shown = world.a2s(&["show", "ListDogBreeds@1.0.0"]).exits(0);
     assert!(shown.stdout.contains("yanked: kept for documents that pin it"), "{shown:?}");

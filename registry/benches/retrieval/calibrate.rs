@@ -73,7 +73,7 @@ pub(crate) fn measure(model: &Model, folder: &Path, names: &[&str]) -> Value {
     let rows: Vec<_> = all.iter().map(row).collect();
     json!({
         "Height of the best similarity where nothing fits": rows,
-        "The line through them": [{"NEAR": thousandths(start), "NEAR_RISE": thousandths(rise), "NEAR as similarity": thousandths(model.scale().cosine(start)), "NEAR_RISE as similarity": thousandths(model.scale().cosine(rise) - model.scale().cosine(0.0))}],
+        "The line through them": [{"NEAR": thousandths(start), "NEAR_RISE": thousandths(rise)}],
         "\"Nothing fits\" with the line in the code": pairs(model, &sets),
     })
 }
@@ -81,8 +81,8 @@ pub(crate) fn measure(model: &Model, folder: &Path, names: &[&str]) -> Value {
 fn nearest(shelf: &Shelf<'_>, query: &Query, model: &Model) -> (f64, f64) {
     let found = shelf.find(&query.query, model);
     let candidates = shelf.fuse(&found);
-    let best = candidates.iter().map(|candidate| candidate.similarity).fold(0.0, f64::max);
-    (model.scale().height(best), (found.len() as f64).ln())
+    let best = candidates.iter().map(|candidate| candidate.height).fold(0.0, f64::max);
+    (best, (found.len() as f64).ln())
 }
 
 /// Least squares: where it starts, and how it rises.

@@ -43,7 +43,7 @@ pub(crate) fn measure(model: &Model, folder: &Path, names: &[&str]) -> Value {
                 .queries
                 .iter()
                 .map(|query| {
-                    let order = product.order(&shelf.find(&query.query, model));
+                    let order = product.order(&shelf, &shelf.find(&query.query, model));
                     judge(&shelf.groups(order), &query.gold)[0]
                 })
                 .collect();

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `-- misfits figures` measures both. `--json` prints one JSON document instead of tables, `--sets a,b`
-//! takes some sets only, `--embedder FOLDER` another embedder than the built-in one. What is
+//! takes some sets only, `--fast` measures without the sentence encoder. What is
 //! measured is the code that the registry runs: index text, vectors, keywords, clauses, fusion and
 //! verdict; the index is the exact scan of `registry::retrieval`, which a test holds to the engine.
 //!
@@ -19,6 +19,7 @@
 #![expect(clippy::print_stdout, reason = "the tables are what a bench is for")]
 
 mod calibrate;
+mod evidence;
 mod examples;
 mod figures;
 mod method;
@@ -26,7 +27,7 @@ mod model;
 mod off_topic_queries;
 mod set;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
@@ -54,8 +55,11 @@ fn main() {
     let is_wanted = |name: &&str| wanted.as_ref().is_none_or(|wanted| wanted.contains(name));
     let tuning: Vec<_> = TUNING.into_iter().filter(is_wanted).collect();
     let test: Vec<_> = TEST.into_iter().filter(is_wanted).collect();
-    let model = Model::open(behind("--embedder").map(Path::new));
+    let model = Model::new(has("--fast"));
     let all = [tuning.clone(), test.clone()].concat();
+    if has("evidence") {
+        return evidence::print(&model, &folder, &all);
+    }
     let mut found = Map::new();
     let mut measured = 0;
     let mut measure = |name: &str, of: &dyn Fn() -> Value| {

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use registry::embed::{EmbeddingSource, IndexedText, SimilarityScale, index_text};
+use registry::embed::{EmbeddingSource, IndexedText, index_text};
 use registry::retrieval::{
-    BruteForceIndex, CANDIDATE_LIMIT, CapabilityId, FusedCandidate, VectorHit, fuse,
+    BruteForceIndex, CANDIDATE_LIMIT, CapabilityId, Entity, FusedCandidate, FusionScales,
+    ProbeHits, SERVICE_LIMIT, entity_of_parameter, fuse, lift_prerequisites, lift_services,
+    searched_words,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -94,8 +96,16 @@ pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Vec<T> {
 /// The capabilities of a set, searchable.
 pub(crate) struct Shelf<'s> {
     scan: BruteForceIndex,
-    groups: BTreeMap<CapabilityId, &'s str>,
-    scale: SimilarityScale,
+    tools: BTreeMap<CapabilityId, ShelvedTool<'s>>,
+    scales: FusionScales,
+}
+
+/// A capability, and what ranking knows of it.
+struct ShelvedTool<'s> {
+    group: &'s str,
+    service: Option<&'s str>,
+    needs: Vec<Entity>,
+    searches: Entity,
 }
 
 impl<'s> Shelf<'s> {
@@ -104,18 +114,25 @@ impl<'s> Shelf<'s> {
         intents: &BTreeMap<String, Vec<String>>,
         model: &Model,
     ) -> Self {
-        let (groups, texts): (Vec<_>, Vec<_>) =
-            tools.into_iter().map(|tool| (tool.group.as_str(), tool.text(intents))).unzip();
         let mut shelf = Self {
             scan: BruteForceIndex::default(),
-            groups: BTreeMap::new(),
-            scale: model.scale(),
+            tools: BTreeMap::new(),
+            scales: model.scales(1),
         };
-        let all = groups.into_iter().zip(&texts).zip(model.embed_all(&texts));
-        for (id, ((group, text), vector)) in (1..).map(CapabilityId).zip(all) {
-            shelf.scan.add(id, &text.sparse, vector);
-            shelf.groups.insert(id, group);
+        for (id, tool) in (1..).map(CapabilityId).zip(tools) {
+            let text = tool.text(intents);
+            shelf.scan.add(id, &text.sparse, model.embed(&text));
+            let parameters = tool.parameters.iter();
+            let shelved = ShelvedTool {
+                group: &tool.group,
+                // A set of one service does not name it.
+                service: tool.namespace.as_deref(),
+                needs: parameters.filter_map(|p| entity_of_parameter(&p.name)).collect(),
+                searches: searched_words(&tool.name),
+            };
+            shelf.tools.insert(id, shelved);
         }
+        shelf.scales.among = shelf.scan.len();
         shelf
     }
 
@@ -123,19 +140,50 @@ impl<'s> Shelf<'s> {
         self.scan.len()
     }
 
+    pub(crate) fn scales(&self) -> &FusionScales {
+        &self.scales
+    }
+
     /// What each probe of an intent finds.
-    pub(crate) fn find(&self, intent: &str, model: &Model) -> Vec<Vec<VectorHit>> {
+    pub(crate) fn find(&self, intent: &str, model: &Model) -> Vec<ProbeHits> {
         model.probes(intent).iter().map(|probe| self.scan.query(probe, CANDIDATE_LIMIT)).collect()
     }
 
     /// What the registry makes of that.
-    pub(crate) fn fuse(&self, found: &[Vec<VectorHit>]) -> Vec<FusedCandidate> {
-        fuse(found, self.scan.len(), self.scale)
+    pub(crate) fn fuse(&self, found: &[ProbeHits]) -> Vec<FusedCandidate> {
+        let mut candidates = fuse(found, &self.scales);
+        if self.scales.counts_services() {
+            self.lift_services(&mut candidates);
+        }
+        self.lift_prerequisites(&mut candidates);
+        candidates
+    }
+
+    pub(crate) fn lift_services(&self, candidates: &mut [FusedCandidate]) {
+        let most = candidates.len().min(SERVICE_LIMIT);
+        lift_services(&mut candidates[..most], |id| self.tools[&id].service.into_iter().collect());
+    }
+
+    pub(crate) fn lift_prerequisites(&self, candidates: &mut Vec<FusedCandidate>) {
+        lift_prerequisites(candidates, |id| self.prerequisites(id));
+    }
+
+    /// The searches of the same service for what a capability takes.
+    fn prerequisites(&self, id: CapabilityId) -> Vec<CapabilityId> {
+        let tool = &self.tools[&id];
+        let is_needed = |other: &ShelvedTool<'_>| {
+            tool.service.is_some()
+                && other.service == tool.service
+                && tool.needs.iter().any(|entity| entity.is_subset(&other.searches))
+        };
+        let others = self.tools.iter().filter(|(other, tool)| **other != id && is_needed(tool));
+        others.map(|(other, _)| *other).collect()
     }
 
     /// The groups of an order of capabilities, each at its first place.
     pub(crate) fn groups(&self, order: impl IntoIterator<Item = CapabilityId>) -> Vec<&'s str> {
         let mut seen = BTreeSet::new();
-        order.into_iter().map(|id| self.groups[&id]).filter(|group| seen.insert(*group)).collect()
+        let groups = order.into_iter().map(|id| self.tools[&id].group);
+        groups.filter(|group| seen.insert(*group)).collect()
     }
 }

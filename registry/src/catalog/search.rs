@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s::Permission;
+use a2s::{CapabilityName, Permission};
 use a2s_api::{
     BatchSearchResponse, IntentSearchResponse, NearMiss, SearchHit, SearchLevel, SearchMetadata,
-    SearchRequest, SearchResponse, ServiceSearchResponse,
+    SearchMode, SearchRequest, SearchResponse, ServiceSearchResponse,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -20,19 +20,26 @@ use utoipa::ToSchema;
 use self::cursor::MAX_WALK_HITS;
 use self::request::ValidSearch;
 use crate::documents::{DocumentReader, HitSummary};
-use crate::embedding_service::{DegradedReason, EmbeddingService};
+use crate::embed::SentenceVector;
+use crate::embedding_service::{DegradedReason, EmbeddingService, IntentProbes};
 use crate::host_health::HostHealthTracker;
 use crate::index::IndexerHandle;
 use crate::live_version_cache::LiveVersionCache;
 use crate::metrics::{Metrics, SearchLabels, SearchResult};
 use crate::rank::{self, RankStrategy, RankedChoice, RankingFeatures};
-use crate::retrieval::{CANDIDATE_LIMIT, FusedCandidate, fuse, query_vector, to_texts};
+use crate::retrieval::{
+    CANDIDATE_LIMIT, DEMANDING_HITS, FusedCandidate, FusionScales, IntentTexts, Prerequisite,
+    SEARCH_WORDS, SERVICE_LIMIT, entity_of_parameter, fuse, lift_prerequisites, lift_services,
+    searched_words,
+};
 use crate::store::{CapabilityId, RegistryStore, VersionEntry, VersionId};
-use crate::vectors::{self, PointFilter, QueryResults, SearchQuery, VectorIndex};
+use crate::vectors::{self, PointFilter, QueryResults, VectorHit, VectorIndex};
 use crate::{Clock, Error};
 
 /// The most near misses in a response without hits.
 const MAX_NEAREST: usize = 3;
+/// The most capabilities of a service, for each word for a search, among which prerequisites are looked for.
+const MAX_SEARCHES_OF_SERVICE: u32 = 100;
 
 /// The response to a search. Its form depends on the request.
 #[derive(Debug, Serialize, ToSchema)]
@@ -51,6 +58,9 @@ struct SearchCandidates {
     /// The candidates that fit, best first.
     fitting: Vec<FusedCandidate>,
     rest: Vec<FusedCandidate>,
+    /// The candidates that others need.
+    prerequisites: Vec<Prerequisite>,
+    mode: Option<SearchMode>,
     /// The reason for a search by words alone, if it was one.
     degraded: Option<DegradedReason>,
 }
@@ -59,6 +69,8 @@ struct SearchCandidates {
 struct RankedHit {
     entry: Arc<VersionEntry>,
     similarity: f64,
+    /// The hit that needs this one.
+    needed_by: Option<CapabilityName>,
     merits: RankingFeatures,
     chosen: RankedChoice,
 }
@@ -212,29 +224,116 @@ impl SearchService {
         asked: &ValidSearch<'_>,
         breadth: usize,
     ) -> Result<Vec<SearchCandidates>, Error> {
-        let texts: Vec<_> = asked.intents.iter().map(|intent| to_texts(intent)).collect();
-        let lengths: Vec<_> = texts.iter().map(Vec::len).collect();
-        let texts: Vec<_> = texts.into_iter().flatten().collect();
+        let texts: Vec<_> = asked.intents.iter().map(|intent| IntentTexts::split(intent)).collect();
         // One index from here on: its embedder is the one that the query needs.
         let index = self.vectors.current_reader()?;
-        let scale = index.identity().scale;
-        let (vectors, degraded) =
-            self.embedding_service.embed_queries(&texts, index.identity()).await;
-        let probes = texts
-            .iter()
-            .zip(vectors)
-            .map(|(text, dense)| SearchQuery { dense, sparse: query_vector(text) })
-            .collect();
+        let embeddings = &self.embedding_service;
+        let (intents, degraded) = embeddings.embed_intents(&texts, index.identity()).await;
+        let probes = intents.iter().flat_map(|intent| &intent.probes);
+        let queries = probes.map(|probe| probe.query.clone()).collect();
         let QueryResults { found, matching_points: among } =
-            index.query(probes, asked.filter.clone(), breadth).await?;
+            index.query(queries, asked.filter.clone(), breadth).await?;
+        let sentences = self.load_sentences(&intents, &found).await?;
         let mut found = found.into_iter();
-        let to_findable = |length: usize| {
-            let found: Vec<_> = found.by_ref().take(length).collect();
-            let (fitting, rest) =
-                fuse(&found, among, scale).into_iter().partition(|candidate| candidate.fits);
-            SearchCandidates { fitting, rest, degraded }
+        let mut candidates = Vec::with_capacity(intents.len());
+        for IntentProbes { probes, mode } in intents {
+            let compared = probes.iter().zip(found.by_ref()).map(|(probe, hits)| {
+                probe.compare(hits, |capability| sentences.get(&capability).map(AsRef::as_ref))
+            });
+            let compared: Vec<_> = compared.collect();
+            let sentence = match mode {
+                Some(SearchMode::Quality) => embeddings.sentence_scale(),
+                Some(SearchMode::Fast) | None => None,
+            };
+            let scales = FusionScales { among, cosine: index.identity().scale, sentence };
+            let mut fused = fuse(&compared, &scales);
+            let prerequisites = self.lift_by_graph(&mut fused, &scales, asked).await?;
+            let (fitting, rest) = fused.into_iter().partition(|candidate| candidate.fits);
+            candidates.push(SearchCandidates { fitting, rest, prerequisites, mode, degraded });
+        }
+        Ok(candidates)
+    }
+
+    /// The sentence encoder's vectors of what the index found, when it has read an intent.
+    async fn load_sentences(
+        &self,
+        intents: &[IntentProbes],
+        found: &[Vec<VectorHit>],
+    ) -> Result<BTreeMap<CapabilityId, Arc<SentenceVector>>, Error> {
+        let is_read = intents.iter().any(|intent| intent.mode == Some(SearchMode::Quality));
+        let sentences = self.embedding_service.sentences_of(self.embedding_service.built_in());
+        let Some(sentences) = sentences.filter(|_| is_read) else { return Ok(BTreeMap::new()) };
+        let ids: BTreeSet<_> = found.iter().flatten().map(|hit| hit.capability).collect();
+        let entries = self.live_versions.load(ids).await?;
+        let digests: Vec<_> = entries.values().map(|entry| entry.digest).collect();
+        let vectors = sentences.load(&digests).await?;
+        let of_entry = |(id, entry): (&CapabilityId, &Arc<VersionEntry>)| {
+            Some((*id, Arc::clone(vectors.get(&entry.digest)?)))
         };
-        Ok(lengths.into_iter().map(to_findable).collect())
+        Ok(entries.iter().filter_map(of_entry).collect())
+    }
+
+    /// Lets the services of the best candidates count, and brings what the best hits need first.
+    async fn lift_by_graph(
+        &self,
+        candidates: &mut Vec<FusedCandidate>,
+        scales: &FusionScales,
+        asked: &ValidSearch<'_>,
+    ) -> Result<Vec<Prerequisite>, Error> {
+        let most = candidates.len().min(SERVICE_LIMIT);
+        let ids = candidates.iter().take(most).map(|candidate| candidate.capability);
+        let entries: Vec<_> = self.live_versions.load(ids).await?.into_values().collect();
+        let listed: Vec<_> = entries.iter().map(AsRef::as_ref).collect();
+        let summaries: BTreeMap<_, _> = entries
+            .iter()
+            .zip(self.load_summaries(&listed).await?)
+            .filter_map(|(entry, summary)| Some((entry.capability, summary?)))
+            .collect();
+        if scales.counts_services() {
+            lift_services(&mut candidates[..most], |id| {
+                summaries.get(&id).map_or_else(Vec::new, |summary| summary.domains.iter().collect())
+            });
+        }
+        let mut needed = BTreeMap::new();
+        for candidate in candidates.iter().take(DEMANDING_HITS).filter(|hit| hit.fits) {
+            let Some(summary) = summaries.get(&candidate.capability) else { continue };
+            let searches = self.find_prerequisites(candidate.capability, summary).await?;
+            needed.insert(candidate.capability, searches);
+        }
+        // A filter holds for prerequisites, too; the index alone knows it.
+        if asked.filter != PointFilter::default() {
+            let known: BTreeSet<_> = candidates.iter().map(|known| known.capability).collect();
+            needed.values_mut().for_each(|searches| searches.retain(|id| known.contains(id)));
+        }
+        Ok(lift_prerequisites(candidates, |id| needed.get(&id).cloned().unwrap_or_default()))
+    }
+
+    /// The searches of the same services for what the parameters of a capability take the id of.
+    async fn find_prerequisites(
+        &self,
+        capability: CapabilityId,
+        summary: &HitSummary,
+    ) -> Result<Vec<CapabilityId>, Error> {
+        let parameters = summary.parameters.iter();
+        let needs: BTreeSet<_> =
+            parameters.filter_map(|parameter| entity_of_parameter(&parameter.name)).collect();
+        if needs.is_empty() || summary.domains.is_empty() {
+            return Ok(Vec::new());
+        }
+        let searches = self
+            .store
+            .live_versions_with_word(&summary.domains, &SEARCH_WORDS, MAX_SEARCHES_OF_SERVICE)
+            .await?;
+        let is_needed = |entry: &VersionEntry| {
+            let found = searched_words(entry.name.as_str());
+            entry.capability != capability && needs.iter().any(|entity| entity.is_subset(&found))
+        };
+        let needed: BTreeSet<_> = searches
+            .iter()
+            .filter(|entry| is_needed(entry))
+            .map(|entry| entry.capability)
+            .collect();
+        Ok(needed.into_iter().collect())
     }
 
     /// Ranks the candidates of each intent with the first strategy that admits a candidate. Leaves out
@@ -275,7 +374,11 @@ impl SearchService {
                 let (candidate, entry) = *known.get(chosen.index)?;
                 let merits = *merits.get(chosen.index)?;
                 let similarity = candidate.similarity;
-                Some(RankedHit { entry: Arc::clone(entry), similarity, merits, chosen })
+                let needed = found.prerequisites.iter();
+                let mut needed = needed.filter(|p| p.capability == candidate.capability);
+                let needed_by = needed.find_map(|p| Some(heads.get(&p.needed_by)?.name.clone()));
+                let entry = Arc::clone(entry);
+                Some(RankedHit { entry, similarity, needed_by, merits, chosen })
             };
             let mut ranked: Vec<_> = chosen.into_iter().filter_map(to_ranked).collect();
             // Ties are broken by meaning, then by name, so that an answer can be repeated.
@@ -418,7 +521,15 @@ impl SearchService {
         let strategy = Some(strategy.name().to_owned());
         let search_time_ms = self.milliseconds_since(started);
         let degraded = found.degraded.map(|degraded| degraded.text().to_owned());
-        Ok(SearchMetadata { total_matches, search_time_ms, strategy, message, nearest, degraded })
+        Ok(SearchMetadata {
+            total_matches,
+            search_time_ms,
+            strategy,
+            message,
+            nearest,
+            mode: found.mode,
+            degraded,
+        })
     }
 
     fn count_search(&self, reply: &AnySearchResponse) {
@@ -439,7 +550,7 @@ impl SearchService {
 }
 
 fn to_hit(ranked: &RankedHit, strategy: &RankStrategy, summary: &HitSummary) -> SearchHit {
-    let RankedHit { entry, similarity, merits, chosen } = ranked;
+    let RankedHit { entry, similarity, needed_by, merits, chosen } = ranked;
     SearchHit {
         id: entry.name.to_kebab(),
         score: chosen.score(),
@@ -454,6 +565,7 @@ fn to_hit(ranked: &RankedHit, strategy: &RankStrategy, summary: &HitSummary) -> 
         deprecated: entry.deprecated.clone(),
         parameters: summary.parameters.clone(),
         similarity: *similarity,
+        needed_by: needed_by.clone(),
         explanation: rank::explain_score(merits, strategy),
     }
 }

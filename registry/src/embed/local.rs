@@ -2,7 +2,7 @@
 //! it has, how its positions become one vector, and its name.
 
 mod bert;
-mod vocabulary;
+mod tokenizer_file;
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -18,11 +18,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use self::bert::{BertEncoder, Config};
-use self::vocabulary::ModelVocabulary;
-use super::{
-    EmbedPurpose, Embedding, Error, PromptPrefixes, RULES, short_digest, to_unit,
-    wordpiece_tokenizer,
-};
+use self::tokenizer_file::read_vocabulary;
+use super::model_vocabulary::ModelVocabulary;
+use super::{EmbedPurpose, Embedding, Error, PromptPrefixes, RULES, short_digest, to_unit};
 
 /// The maximum size of the file of weights, and of any other file, in bytes.
 const MAX_WEIGHTS_BYTES: u64 = 2 * 1024 * 1024 * 1024;
@@ -114,8 +112,7 @@ impl LocalModel {
         let config: Config = parse("config.json", &config_bytes)?;
         config.check()?;
         let tokenizer = read(&in_model("tokenizer.json"), MAX_FILE_BYTES)?;
-        let pieces =
-            ModelVocabulary::parse(&tokenizer).map_err(|why| format!("tokenizer.json: {why}"))?;
+        let pieces = read_vocabulary(&tokenizer).map_err(|why| format!("tokenizer.json: {why}"))?;
         if pieces.size() > config.vocabulary() {
             return Err("tokenizer.json has word pieces that the model does not have".to_owned());
         }
@@ -232,12 +229,7 @@ impl LoadedModel {
             return Vec::new();
         }
         let text = format!("{}{text}", self.prefixes.prefix_for(purpose));
-        let mut pieces = vec![self.pieces.first];
-        wordpiece_tokenizer::visit_pieces(&self.pieces, &text, self.positions - 2, |piece| {
-            pieces.push(piece.unwrap_or(self.pieces.unknown));
-        });
-        pieces.push(self.pieces.last);
-        pieces
+        self.pieces.tokenize(&text, self.positions)
     }
 
     fn embed_batch(&self, texts: &[Vec<u32>]) -> Vec<Embedding> {

@@ -10,6 +10,7 @@ use a2s::split_name;
 const NAME_WEIGHT: f32 = 1.0;
 const DESCRIPTION_WEIGHT: f32 = 1.0;
 const PARAMETERS_WEIGHT: f32 = 0.2;
+const PARAMETER_DESCRIPTIONS_WEIGHT: f32 = 0.4;
 /// The weight of all intents together.
 const INTENTS_WEIGHT: f32 = 1.0;
 /// The maximum number of example intents of one capability that count.
@@ -44,7 +45,7 @@ pub struct IndexedText {
 
 /// The index text of a capability.
 ///
-/// Name, description, parameter names and intents are embedded separately and added, because each describes
+/// Name, description, the names of parameters, their descriptions and intents are embedded separately and added, because each describes
 /// the purpose in its own way. In one joined text, a long description would hide the name. Intents count as
 /// their mean: if the nearest of them counted, many intents would bring a capability near to everything;
 /// with the mean, they dilute each other.
@@ -52,16 +53,15 @@ pub fn index_text(described: &EmbeddingSource<'_>) -> IndexedText {
     let EmbeddingSource { name, description, parameters, domains, intents } = *described;
     let intents = &intents[..intents.len().min(MAX_INTENTS)];
     let name = split_name(name);
-    let mut named = String::new();
-    for (parameter, _) in parameters {
+    let (mut named, mut explained) = (String::new(), String::new());
+    for (parameter, description) in parameters {
         push_word(&mut named, &split_name(parameter));
+        push_word(&mut explained, description);
     }
     let mut sparse = name.clone();
     push_word(&mut sparse, description);
     push_word(&mut sparse, &named);
-    for (_, description) in parameters {
-        push_word(&mut sparse, description);
-    }
+    push_word(&mut sparse, &explained);
     for label in domains.iter().flat_map(|domain| name_labels(domain)) {
         push_word(&mut sparse, label);
     }
@@ -72,6 +72,7 @@ pub fn index_text(described: &EmbeddingSource<'_>) -> IndexedText {
         (name, NAME_WEIGHT),
         (description.to_owned(), DESCRIPTION_WEIGHT),
         (named, PARAMETERS_WEIGHT),
+        (explained, PARAMETER_DESCRIPTIONS_WEIGHT),
     ];
     let each = INTENTS_WEIGHT / intents.len() as f32;
     dense.extend(intents.iter().map(|intent| ((*intent).to_owned(), each)));
@@ -117,6 +118,7 @@ mod tests {
                 ("Get River Level", 1.0),
                 ("Latest level at a gauge", 1.0),
                 ("station Id unit", 0.2),
+                ("number of the gauge", 0.4),
                 ("how high is the Rhine", 0.5),
                 ("is there a flood", 0.5),
             ]

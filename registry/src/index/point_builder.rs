@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use a2s::ClosureSummary;
+use a2s::{ClosureSummary, Digest};
 
 use crate::Error;
 use crate::bm25::document_vector;
@@ -23,6 +23,16 @@ pub(super) struct PointBuilder {
     pub(super) store: Arc<dyn RegistryStore>,
     pub(super) documents: Arc<DocumentReader>,
     pub(super) embedding_service: Arc<EmbeddingService>,
+}
+
+/// A point without its dense vector.
+#[derive(Debug, Clone)]
+struct PointDraft {
+    point: IndexPoint,
+    /// The digest of the document.
+    digest: Digest,
+    /// The weighted texts for the vectors.
+    parts: WeightedParts,
 }
 
 impl PointBuilder {
@@ -54,7 +64,7 @@ impl PointBuilder {
             Ok(points) => Ok((to_changes(capabilities, points), true)),
             Err(Error::Embedder(error)) => {
                 tracing::warn!(%error, "the embedder is not available; searches find new changes by their words only");
-                let points = drafts.into_iter().map(|(point, _)| point).collect();
+                let points = drafts.into_iter().map(|draft| draft.point).collect();
                 Ok((to_changes(capabilities, points), false))
             }
             Err(error) => Err(error),
@@ -70,7 +80,7 @@ impl PointBuilder {
         capabilities: &[CapabilityId],
     ) -> Result<Vec<IndexChange>, Error> {
         let drafts = self.draft_live_versions(capabilities).await?;
-        Ok(to_changes(capabilities, drafts.into_iter().map(|(point, _)| point).collect()))
+        Ok(to_changes(capabilities, drafts.into_iter().map(|draft| draft.point).collect()))
     }
 
     /// Builds the points of the entries whose documents are not damaged.
@@ -109,16 +119,13 @@ impl PointBuilder {
     async fn draft_live_versions(
         &self,
         capabilities: &[CapabilityId],
-    ) -> Result<Vec<(IndexPoint, WeightedParts)>, Error> {
+    ) -> Result<Vec<PointDraft>, Error> {
         let entries = self.store.live_versions(LiveVersionQuery::ByIds(capabilities)).await?;
         self.draft_points(&entries).await
     }
 
-    /// Builds points without their dense vectors, and the weighted texts for these vectors.
-    async fn draft_points(
-        &self,
-        entries: &[VersionEntry],
-    ) -> Result<Vec<(IndexPoint, WeightedParts)>, Error> {
+    /// Builds points without their dense vectors.
+    async fn draft_points(&self, entries: &[VersionEntry]) -> Result<Vec<PointDraft>, Error> {
         let mut known = Vec::with_capacity(entries.len());
         for (entry, opened) in self.documents.open(entries).await? {
             let Ok(opened) = opened else { continue };
@@ -135,11 +142,16 @@ impl PointBuilder {
 
     async fn embed(
         &self,
-        drafts: Vec<(IndexPoint, WeightedParts)>,
+        drafts: Vec<PointDraft>,
         embedder: &Embedder,
         patience: EmbedDeadline,
     ) -> Result<Vec<IndexPoint>, Error> {
-        let (mut points, parts): (Vec<_>, Vec<_>) = drafts.into_iter().unzip();
+        if let Some(sentences) = self.embedding_service.sentences_of(embedder) {
+            let parts = drafts.iter().map(|draft| (draft.digest, draft.parts.clone()));
+            sentences.encode(&parts.collect::<Vec<_>>()).await?;
+        }
+        let (mut points, parts): (Vec<_>, Vec<_>) =
+            drafts.into_iter().map(|draft| (draft.point, draft.parts)).unzip();
         let vectors = self.embedding_service.embed_documents(parts, embedder, patience).await?;
         for (point, vector) in points.iter_mut().zip(vectors) {
             point.dense = vector;
@@ -161,7 +173,7 @@ fn draft_point(
     entry: &VersionEntry,
     opened: &VerifiedDocument,
     whole: &ClosureSummary,
-) -> (IndexPoint, WeightedParts) {
+) -> PointDraft {
     let facts = &opened.facts;
     let parameters: Vec<_> = facts
         .parameters
@@ -192,5 +204,5 @@ fn draft_point(
         version: facts.version.clone(),
         card: DocumentReader::build_card(entry, opened),
     };
-    (point, text.dense)
+    PointDraft { point, digest: entry.digest, parts: text.dense }
 }

@@ -153,7 +153,8 @@ fn start(
     let metrics = Metrics::register(&mut prometheus_client::registry::Registry::default());
     let documents = DocumentReader::new(Arc::clone(store), metrics.damaged.clone());
     let meaning =
-        EmbeddingService::new(embedder, crate::QUERY_TIMEOUT, Arc::clone(store), metrics.clone());
+        EmbeddingService::new(embedder, crate::QUERY_TIMEOUT, Arc::clone(store), metrics.clone())
+            .unwrap();
     IndexerHandle::start(
         Arc::clone(store),
         Arc::new(LiveVersionCache::new(Arc::clone(store))),

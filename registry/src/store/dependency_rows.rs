@@ -88,6 +88,15 @@ pub(crate) trait RelationStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<VersionEntry>, Error>;
 
+    /// Returns at most `limit` live versions that talk to one of these hosts and have one of these words in
+    /// their name, in order of name. A word begins with a capital letter, as in names.
+    async fn live_versions_with_word(
+        &self,
+        hosts: &[Domain],
+        words: &[&str],
+        limit: u32,
+    ) -> Result<Vec<VersionEntry>, Error>;
+
     /// Returns at most `limit` live versions with an input or output of one of these names, in order of
     /// name.
     async fn live_versions_with_port(

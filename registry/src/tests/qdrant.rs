@@ -14,7 +14,7 @@ use super::database::{Folder, qdrant};
 use super::world::{TOKEN, World, clock, document, document_of, http_step};
 use crate::bm25::document_vector;
 use crate::embed::{BuiltIn, CAPABILITIES, Embedder, EmbeddingSource, index_text};
-use crate::retrieval::to_probes;
+use crate::retrieval::BuiltInEmbedders;
 use crate::store::indexes::IndexId;
 use crate::store::{CapabilityId, ChangeSeq};
 use crate::vectors::{
@@ -130,14 +130,14 @@ async fn a_server_finds_what_the_engine_in_the_process_finds() {
         PointFilter { version: Some("^1.2".parse().unwrap()), ..PointFilter::default() },
         PointFilter { version: Some("^9".parse().unwrap()), ..PointFilter::default() },
     ];
-    let embedder = BuiltIn::new();
     let (edge, server) = (edge.current_reader().unwrap(), server.current_reader().unwrap());
     let intents =
         ["pooch kinds", "Convert 20 dollars to yen, and then send a message", "xkcd 中文", "…"];
     for (intent, filter) in intents.iter().flat_map(|i| filters.iter().map(move |f| (i, f))) {
         for limit in [3, 100] {
             let ask = async |index: &Arc<dyn IndexReader>| {
-                let probes = to_probes(intent, &embedder);
+                let probes = BuiltInEmbedders::fast().probes(intent);
+                let probes = probes.into_iter().map(|probe| probe.query).collect();
                 let mut answers = index.query(probes, filter.clone(), limit).await.unwrap();
                 for found in &mut answers.found {
                     found.sort_by_key(|found| found.capability);

@@ -172,7 +172,8 @@ async fn a_hit_has_the_published_shape() {
       "metadata": {
         "total_matches": "[count]",
         "search_time_ms": 0.0,
-        "strategy": "highest_score"
+        "strategy": "highest_score",
+        "mode": "fast"
       }
     }
     "#);

@@ -115,7 +115,8 @@ fn a_search_is_filtered_walked_and_asked_for_several_things() {
     for arguments in
         [&["--author", "nobody at all"][..], &["--version", "^99"], &["--domain", "nobody.example"]]
     {
-        assert_eq!(names(&search(arguments)), [""; 0], "{arguments:?}");
+        let all = [&["search", "weather in a city", "--json"], arguments].concat();
+        assert_eq!(names(&world.a2s(&all).exits(1).one()), [""; 0], "{arguments:?}");
     }
     let free = search(&["--no-permissions", "--limit", "100"]);
     assert!(

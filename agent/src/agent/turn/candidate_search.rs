@@ -157,7 +157,9 @@ fn merge_responses(
     for (source, answers) in answers {
         for (ranked, answer) in ranked.iter_mut().zip(answers.responses) {
             nearest.extend(answer.answer.metadata.nearest);
-            let hits = answer.answer.capabilities.into_iter().enumerate();
+            // A search that another hit needs was not asked for itself.
+            let hits = answer.answer.capabilities.into_iter();
+            let hits = hits.filter(|hit| hit.needed_by.is_none()).enumerate();
             ranked.extend(hits.map(|(rank, hit)| (rank, source, hit)));
         }
     }

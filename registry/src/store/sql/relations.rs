@@ -147,6 +147,31 @@ impl RelationStore for SqlStore {
         Ok(to_entries(&rows))
     }
 
+    async fn live_versions_with_word(
+        &self,
+        hosts: &[Domain],
+        words: &[&str],
+        limit: u32,
+    ) -> Result<Vec<VersionEntry>, Error> {
+        let mut found = Vec::new();
+        for word in words {
+            let rows = self
+                .readers
+                .query(concat_entry!(
+                    "WHERE version.id = capability.head AND capability.name LIKE $1 \
+                     AND version.id IN (SELECT version FROM service WHERE host {among $2}) \
+                     ORDER BY capability.name LIMIT $3"
+                ))
+                .bind(format!("%{word}%"))
+                .bind_list(hosts.iter().map(Domain::as_str))
+                .bind(i64::from(limit))
+                .fetch_all()
+                .await?;
+            found.extend(to_entries(&rows));
+        }
+        Ok(found)
+    }
+
     async fn live_versions_with_port(
         &self,
         side: PortDirection,

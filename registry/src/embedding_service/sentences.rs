@@ -1,0 +1,173 @@
+//! The sentence encoder at work: threads of its own, a bounded queue, and the vectors of capabilities.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use a2s::Digest;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::WeightedParts;
+use crate::Error;
+use crate::embed::{QualityEmbedder, SentenceVector};
+use crate::store::RegistryStore;
+
+/// The maximum number of threads.
+const MAX_THREADS: usize = 4;
+/// The maximum number of searches that wait for a thread, for each thread. Further ones are answered
+/// without the encoder.
+const QUEUE_PER_THREAD: usize = 32;
+/// The number of documents that are encoded together, so that a search never waits long.
+const DOCUMENT_BATCH: usize = 1;
+/// The maximum number of vectors in memory.
+const MAX_CACHED: usize = 131_072;
+
+/// The sentence encoder, and the vectors that it made of capabilities.
+#[derive(Debug)]
+pub(crate) struct SentenceService {
+    embedder: QualityEmbedder,
+    threads: rayon::ThreadPool,
+    queue: Arc<Semaphore>,
+    store: Arc<dyn RegistryStore>,
+    /// Vectors by the digest of the document.
+    cached: Mutex<BTreeMap<Digest, Arc<SentenceVector>>>,
+}
+
+impl SentenceService {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// Fails when the system starts no threads.
+    pub(super) fn start(store: Arc<dyn RegistryStore>) -> Result<Self, Error> {
+        let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let count = processors.min(MAX_THREADS);
+        let threads = rayon::ThreadPoolBuilder::new()
+            .num_threads(count)
+            .thread_name(|number| format!("sentences-{number}"))
+            .build()
+            .map_err(|error| Error::Internal(error.into()))?;
+        Ok(Self {
+            embedder: QualityEmbedder::new(),
+            threads,
+            queue: Arc::new(Semaphore::new(count * QUEUE_PER_THREAD)),
+            store,
+            cached: Mutex::default(),
+        })
+    }
+
+    pub(super) fn embedder(&self) -> &QualityEmbedder {
+        &self.embedder
+    }
+
+    /// Runs `work` for a search. `None` when too many searches wait already: the answer depends on how many
+    /// ask at once, but never on how long something takes.
+    pub(super) async fn for_search<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&QualityEmbedder) -> T + Send + 'static,
+    ) -> Option<T> {
+        let permit = Arc::clone(&self.queue).try_acquire_owned().ok()?;
+        self.run(Some(permit), work).await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        permit: Option<OwnedSemaphorePermit>,
+        work: impl FnOnce(&QualityEmbedder) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (sender, receiver) = oneshot::channel();
+        let embedder = self.embedder.clone();
+        self.threads.spawn(move || {
+            let result = work(&embedder);
+            drop(permit);
+            // Who does not wait any more needs no result.
+            let _ = sender.send(result);
+        });
+        receiver.await.ok()
+    }
+
+    /// Encodes capabilities that were not encoded before, each with the digest of its document, and stores
+    /// the vectors.
+    ///
+    /// # Errors
+    /// Fails when the store does not respond.
+    pub(crate) async fn encode(&self, documents: &[(Digest, WeightedParts)]) -> Result<(), Error> {
+        let digests: Vec<_> = documents.iter().map(|(digest, _)| *digest).collect();
+        let known = self.load(&digests).await?;
+        let missing = documents.iter().filter(|(digest, _)| !known.contains_key(digest));
+        let missing: Vec<_> = missing.cloned().collect();
+        for batch in missing.chunks(DOCUMENT_BATCH) {
+            let batch = batch.to_vec();
+            let encoded = self.run(None, move |embedder| {
+                let encode = |(digest, parts): &(Digest, WeightedParts)| {
+                    (*digest, embedder.embed_parts(parts))
+                };
+                batch.iter().map(encode).collect::<Vec<_>>()
+            });
+            let Some(encoded) = encoded.await else { continue };
+            let rows: Vec<_> = encoded
+                .iter()
+                .map(|(digest, vector)| (self.key(*digest), vector.clone()))
+                .collect();
+            if let Err(error) = self.store.save_embeddings(&rows).await {
+                // It costs the same again some day; that is all.
+                tracing::warn!(%error, "vectors of sentences could not be stored");
+            }
+            self.cache(encoded.into_iter().filter_map(|(digest, vector)| {
+                Some((digest, Arc::new(SentenceVector::from_unit(&vector?))))
+            }));
+        }
+        Ok(())
+    }
+
+    /// Returns the vectors of capabilities, by the digest of their documents. One that was not encoded yet
+    /// has none.
+    ///
+    /// # Errors
+    /// Fails when the store does not respond.
+    pub(crate) async fn load(
+        &self,
+        digests: &[Digest],
+    ) -> Result<BTreeMap<Digest, Arc<SentenceVector>>, Error> {
+        let mut found = BTreeMap::new();
+        let mut missing = Vec::new();
+        {
+            let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+            for digest in digests {
+                match cached.get(digest) {
+                    Some(vector) => drop(found.insert(*digest, Arc::clone(vector))),
+                    None => missing.push((self.key(*digest), *digest)),
+                }
+            }
+        }
+        if missing.is_empty() {
+            return Ok(found);
+        }
+        let keys: Vec<_> = missing.iter().map(|(key, _)| *key).collect();
+        let stored = self.store.load_embeddings(&keys).await?;
+        let dimensions = self.embedder.dimensions();
+        let read: Vec<_> = missing
+            .into_iter()
+            .filter_map(|(key, digest)| {
+                let vector = stored.get(&key)?.as_ref()?;
+                let is_whole = vector.len() == dimensions;
+                is_whole.then(|| (digest, Arc::new(SentenceVector::from_unit(vector))))
+            })
+            .collect();
+        self.cache(read.iter().cloned());
+        found.extend(read);
+        Ok(found)
+    }
+
+    fn cache(&self, vectors: impl Iterator<Item = (Digest, Arc<SentenceVector>)>) {
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.len() >= MAX_CACHED {
+            cached.clear();
+        }
+        cached.extend(vectors);
+    }
+
+    /// The key of a capability's vector among the stored ones.
+    fn key(&self, digest: Digest) -> Digest {
+        Digest::of_bytes(format!("{} capability {digest}", self.embedder.id()).as_bytes())
+    }
+}
