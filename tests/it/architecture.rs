@@ -278,6 +278,15 @@ fn the_map_of_the_code_is_true() {
 }
 
 #[test]
+fn the_image_is_built_from_every_crate() {
+    let ignored = std::fs::read_to_string(root().join(".dockerignore")).unwrap();
+    for folder in crate_folders().iter().filter(|folder| !folder.is_empty()) {
+        let kept = format!("!{folder}");
+        assert!(ignored.lines().any(|line| line == kept), ".dockerignore has no line `{kept}`");
+    }
+}
+
+#[test]
 fn names_of_tests_are_short() {
     let mut long = Vec::new();
     for file in all_sources() {
