@@ -1,7 +1,7 @@
 //! The content of an event of a run by its subject: the run, a step, or the requests of a step.
 //!
-//! Everything that shows or exports a run matches on this, so that a new kind of event has one place
-//! that decides what it is about, and each reader is told by the compiler that it has to say something.
+//! The code that shows or exports a run matches on this summary. So the subject of a new kind of event is
+//! decided once, and the compiler reports each match that does not handle it.
 
 use a2s::{CapabilityRef, Digest};
 use serde_json::{Map, Value};

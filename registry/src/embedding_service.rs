@@ -13,13 +13,12 @@ use a2s::Digest;
 use a2s_api::SearchMode;
 
 use crate::embed::{
-    Elsewhere, EmbedDeadline, EmbedPurpose, Embedder, Embedding, QualityEmbedder, SimilarityScale,
-    combine_parts,
+    EmbedDeadline, EmbedPurpose, Embedder, Embedding, SimilarityScale, combine_parts,
 };
 use crate::metrics::{EmbeddedFrom, EmbeddedLabels, Metrics};
-use crate::retrieval::{IntentTexts, Probe, query_vector};
+use crate::retrieval::{IntentTexts, Probe};
 use crate::store::RegistryStore;
-use crate::vectors::{IndexIdentity, SearchQuery};
+use crate::vectors::IndexIdentity;
 
 pub(crate) use self::sentences::SentenceService;
 
@@ -150,30 +149,19 @@ impl EmbeddingService {
         let mut vectors = vectors.into_iter();
         let mut probes = Vec::with_capacity(intents.len());
         for intent in intents {
+            let dense: Vec<_> = vectors.by_ref().take(1 + intent.clauses.len()).collect();
             let read = match sentences {
                 Some(sentences) => {
-                    sentences.for_search(read_intent(intent.clone())).await.flatten()
+                    let (intent, dense) = (intent.clone(), dense.clone());
+                    let read = move |model: &_| Probe::of_intent(&intent, dense, Some(model));
+                    sentences.for_search(read).await
                 }
                 None => None,
             };
-            let mode = is_built_in.then_some(if read.is_some() {
-                SearchMode::Quality
-            } else {
-                SearchMode::Fast
-            });
-            let mut read = read.unwrap_or_default().into_iter();
-            let to_probe = |text: &str| {
-                let dense = vectors.next().flatten();
-                let sentence = read.next().flatten();
-                let elsewhere = dense.as_deref().zip(sentence.as_deref());
-                Probe {
-                    elsewhere: elsewhere
-                        .map(|(dense, sentence)| Elsewhere::compare(dense, sentence)),
-                    query: SearchQuery { dense, sparse: query_vector(text) },
-                    sentence,
-                }
-            };
-            probes.push(IntentProbes { probes: intent.texts().map(to_probe).collect(), mode });
+            let of_intent = read.unwrap_or_else(|| Probe::of_intent(intent, dense, None));
+            let is_read = of_intent.iter().any(|probe| probe.sentence.is_some());
+            let mode = if is_read { SearchMode::Quality } else { SearchMode::Fast };
+            probes.push(IntentProbes { probes: of_intent, mode: is_built_in.then_some(mode) });
         }
         (probes, degraded)
     }
@@ -315,13 +303,6 @@ impl EmbeddingService {
             }
         }
     }
-}
-
-/// The work of the sentence encoder for an intent.
-fn read_intent(
-    intent: IntentTexts,
-) -> impl FnOnce(&QualityEmbedder) -> Option<Vec<Embedding>> + Send {
-    move |embedder| embedder.embed_spans(&intent.whole, &intent.clauses)
 }
 
 /// The cache key of a text. The length of the id comes first, so that different inputs never give the same

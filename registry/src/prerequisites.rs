@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::bm25::terms;
-use crate::rank_fusion::FusedCandidate;
+use crate::rank_fusion::{FusedCandidate, sort_by_relevance};
 use crate::store::CapabilityId;
 
 /// The words by which the name of a capability says that it searches, as names write them.
@@ -48,8 +48,8 @@ pub struct Prerequisite {
     pub needed_by: CapabilityId,
 }
 
-/// Lifts the prerequisites of the best candidates behind the hits that need them, and adds those that were
-/// not found. The first place never changes.
+/// Moves the prerequisites of the best candidates up, to the places after the hits that need them. Adds the
+/// prerequisites that the search did not find. The first place never changes.
 ///
 /// `find` names the searches for what a candidate takes. Returns the prerequisites that got their relevance
 /// from a hit.
@@ -86,7 +86,7 @@ pub fn lift_prerequisites(
             lifted.push(Prerequisite { capability, needed_by });
         }
     }
-    candidates.sort_by(|a, b| b.relevance.total_cmp(&a.relevance));
+    sort_by_relevance(candidates);
     lifted
 }
 

@@ -40,8 +40,8 @@ pub const SERVICE_LIMIT: usize = 50;
 const NEAR: f64 = 1.58;
 /// The additional nearness that the best of many must have, for each e-fold of the comparisons.
 const NEAR_RISE: f64 = 0.39;
-/// The lowest leads over what is elsewhere that count. Somebody else's service is described in more words
-/// than ours; how much nearer it is says nothing.
+/// The minimum leads over operations elsewhere. A lower lead counts as this one, because a difference of
+/// the descriptions alone can make an operation elsewhere much nearer.
 const MIN_LEAD: f64 = -0.5;
 const MIN_LEAD_OF_TEN: f64 = -0.25;
 
@@ -106,7 +106,7 @@ pub fn fuse(probes: &[ProbeHits], scales: &FusionScales) -> Vec<FusedCandidate> 
             let sentence = hit.sentence.map(f64::from);
             let dense = ratio(cosine, best_cosine);
             let sparse = ratio(f64::from(hit.bm25), best_bm25);
-            // A capability whose sentences are not read yet counts by what is known of it.
+            // A capability without a vector of the encoder counts by its cosine.
             let read = sentence.map_or(dense, |sentence| ratio(sentence, best_sentence));
             let relevance =
                 discount * (shares.cosine * dense + shares.bm25 * sparse + shares.sentence * read);
@@ -165,7 +165,8 @@ pub fn lift_services<S: Ord>(
     sort_by_relevance(candidates);
 }
 
-fn sort_by_relevance(candidates: &mut [FusedCandidate]) {
+/// Sorts candidates, the most relevant first.
+pub(crate) fn sort_by_relevance(candidates: &mut [FusedCandidate]) {
     candidates.sort_by(|a, b| b.relevance.total_cmp(&a.relevance));
 }
 

@@ -133,19 +133,8 @@ impl BuiltInEmbedders {
     #[must_use]
     pub fn probes(&self, intent: &str) -> Vec<Probe> {
         let texts = IntentTexts::split(intent);
-        let read = self.sentence.as_ref();
-        let sentences = read.and_then(|model| model.embed_spans(&texts.whole, &texts.clauses));
-        let mut sentences = sentences.unwrap_or_default().into_iter();
-        let to_probe = |text: &str| {
-            let (dense, sentence) = (self.table.embed(text), sentences.next().flatten());
-            let elsewhere = dense.as_deref().zip(sentence.as_deref());
-            Probe {
-                elsewhere: elsewhere.map(|(dense, sentence)| Elsewhere::compare(dense, sentence)),
-                query: SearchQuery { dense, sparse: query_vector(text) },
-                sentence,
-            }
-        };
-        texts.texts().map(to_probe).collect()
+        let dense = texts.texts().map(|text| self.table.embed(text)).collect();
+        Probe::of_intent(&texts, dense, self.sentence.as_ref())
     }
 
     /// Returns the scales of the cosines, for so many capabilities.
@@ -166,6 +155,26 @@ impl BuiltInEmbedders {
 }
 
 impl Probe {
+    /// Creates the probes of an intent with the vectors of its texts. The sentence encoder, when it is used,
+    /// does not read an intent that is too long.
+    pub(crate) fn of_intent(
+        texts: &IntentTexts,
+        dense: Vec<Embedding>,
+        encoder: Option<&QualityEmbedder>,
+    ) -> Vec<Self> {
+        let read = encoder.and_then(|model| model.embed_spans(&texts.whole, &texts.clauses));
+        let sentences = read.unwrap_or_default().into_iter().chain(std::iter::repeat(None));
+        let to_probe = |((text, dense), sentence): ((&str, Embedding), Embedding)| {
+            let vectors = dense.as_deref().zip(sentence.as_deref());
+            Self {
+                elsewhere: vectors.map(|(dense, sentence)| Elsewhere::compare(dense, sentence)),
+                query: SearchQuery { dense, sparse: query_vector(text) },
+                sentence,
+            }
+        };
+        texts.texts().zip(dense).zip(sentences).map(to_probe).collect()
+    }
+
     /// Adds to the hits of an index what the sentence encoder makes of them. `vector` is the vector of a
     /// capability by it.
     #[must_use]

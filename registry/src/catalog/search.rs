@@ -280,7 +280,12 @@ impl SearchService {
         scales: &FusionScales,
         asked: &ValidSearch<'_>,
     ) -> Result<Vec<Prerequisite>, Error> {
-        let most = candidates.len().min(SERVICE_LIMIT);
+        if !candidates.iter().any(|candidate| candidate.fits) {
+            return Ok(Vec::new());
+        }
+        // A document is read for each of them.
+        let most = if scales.counts_services() { SERVICE_LIMIT } else { DEMANDING_HITS };
+        let most = candidates.len().min(most);
         let ids = candidates.iter().take(most).map(|candidate| candidate.capability);
         let entries: Vec<_> = self.live_versions.load(ids).await?.into_values().collect();
         let listed: Vec<_> = entries.iter().map(AsRef::as_ref).collect();

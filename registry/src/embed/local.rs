@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 
 use self::bert::{BertEncoder, Config};
 use self::tokenizer_file::read_vocabulary;
-use super::model_vocabulary::ModelVocabulary;
+use super::model_vocabulary::{ModelVocabulary, batches};
 use super::{EmbedPurpose, Embedding, Error, PromptPrefixes, RULES, short_digest, to_unit};
 
 /// The maximum size of the file of weights, and of any other file, in bytes.
@@ -208,19 +208,7 @@ impl LoadedModel {
     }
 
     fn embed_tokenized(&self, texts: &[Vec<u32>]) -> Vec<Embedding> {
-        let mut vectors = Vec::with_capacity(texts.len());
-        let mut rest = texts;
-        while !rest.is_empty() {
-            let mut positions = 0;
-            let fits = rest.iter().take_while(|text| {
-                positions += text.len();
-                positions <= BATCH_POSITIONS
-            });
-            let (batch, behind) = rest.split_at(fits.count().max(1));
-            vectors.extend(self.embed_batch(batch));
-            rest = behind;
-        }
-        vectors
+        batches(texts, BATCH_POSITIONS).flat_map(|batch| self.embed_batch(batch)).collect()
     }
 
     /// Returns the pieces of a text between the two marker pieces; empty when the text is blank.

@@ -60,6 +60,21 @@ impl ModelVocabulary {
     }
 }
 
+/// Splits tokenized texts into batches of at most `most` pieces; a longer text is a batch of its own.
+pub(super) fn batches(texts: &[Vec<u32>], most: usize) -> impl Iterator<Item = &[Vec<u32>]> {
+    let mut rest = texts;
+    std::iter::from_fn(move || {
+        let mut pieces = 0;
+        let fits = rest.iter().take_while(|text| {
+            pieces += text.len();
+            pieces <= most
+        });
+        let (batch, behind) = rest.split_at_checked(fits.count().max(1))?;
+        rest = behind;
+        Some(batch)
+    })
+}
+
 impl Vocabulary for ModelVocabulary {
     type Piece = u32;
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use sentence_encoder::SentenceEncoder;
 
-use super::model_vocabulary::ModelVocabulary;
+use super::model_vocabulary::{ModelVocabulary, batches};
 use super::{Embedding, RULES, SimilarityScale, combine_parts, to_unit};
 
 static WEIGHTS: &[u8] = include_bytes!("../../data/minilm.safetensors");
@@ -66,14 +66,7 @@ impl QualityEmbedder {
     pub fn embed(&self, texts: &[&str]) -> Vec<Embedding> {
         let tokenized: Vec<_> = texts.iter().map(|text| self.model.tokenize(text)).collect();
         let mut vectors = Vec::with_capacity(texts.len());
-        let mut rest = tokenized.as_slice();
-        while !rest.is_empty() {
-            let mut positions = 0;
-            let fits = rest.iter().take_while(|text| {
-                positions += text.len();
-                positions <= BATCH_POSITIONS
-            });
-            let (batch, behind) = rest.split_at(fits.count().max(1));
+        for batch in batches(&tokenized, BATCH_POSITIONS) {
             let batch: Vec<_> = batch.iter().map(Vec::as_slice).collect();
             let rows = self.model.encoder.encode(&batch);
             let mut at = 0;
@@ -81,7 +74,6 @@ impl QualityEmbedder {
                 vectors.push(self.model.pool(&rows, at..at + text.len()));
                 at += text.len();
             }
-            rest = behind;
         }
         vectors
     }

@@ -17,8 +17,6 @@ const MAX_THREADS: usize = 4;
 /// The maximum number of searches that wait for a thread, for each thread. Further ones are answered
 /// without the encoder.
 const QUEUE_PER_THREAD: usize = 32;
-/// The number of documents that are encoded together, so that a search never waits long.
-const DOCUMENT_BATCH: usize = 1;
 /// The maximum number of vectors in memory.
 const MAX_CACHED: usize = 131_072;
 
@@ -93,28 +91,19 @@ impl SentenceService {
     pub(crate) async fn encode(&self, documents: &[(Digest, WeightedParts)]) -> Result<(), Error> {
         let digests: Vec<_> = documents.iter().map(|(digest, _)| *digest).collect();
         let known = self.load(&digests).await?;
-        let missing = documents.iter().filter(|(digest, _)| !known.contains_key(digest));
-        let missing: Vec<_> = missing.cloned().collect();
-        for batch in missing.chunks(DOCUMENT_BATCH) {
-            let batch = batch.to_vec();
-            let encoded = self.run(None, move |embedder| {
-                let encode = |(digest, parts): &(Digest, WeightedParts)| {
-                    (*digest, embedder.embed_parts(parts))
-                };
-                batch.iter().map(encode).collect::<Vec<_>>()
-            });
-            let Some(encoded) = encoded.await else { continue };
-            let rows: Vec<_> = encoded
-                .iter()
-                .map(|(digest, vector)| (self.key(*digest), vector.clone()))
-                .collect();
-            if let Err(error) = self.store.save_embeddings(&rows).await {
+        // One after another, so that a search never waits long.
+        for (digest, parts) in documents.iter().filter(|(digest, _)| !known.contains_key(digest)) {
+            let parts = parts.clone();
+            let encoded = self.run(None, move |embedder| embedder.embed_parts(&parts)).await;
+            let Some(vector) = encoded else { continue };
+            let row = [(self.key(*digest), vector.clone())];
+            if let Err(error) = self.store.save_embeddings(&row).await {
                 // It costs the same again some day; that is all.
                 tracing::warn!(%error, "vectors of sentences could not be stored");
             }
-            self.cache(encoded.into_iter().filter_map(|(digest, vector)| {
-                Some((digest, Arc::new(SentenceVector::from_unit(&vector?))))
-            }));
+            let vector =
+                vector.map(|vector| (*digest, Arc::new(SentenceVector::from_unit(&vector))));
+            self.cache(vector.into_iter());
         }
         Ok(())
     }
