@@ -91,6 +91,11 @@ impl CliError {
         )
     }
 
+    /// Creates the error of a service that cannot start or go on.
+    pub(crate) fn cannot_serve(message: impl Into<String>) -> Self {
+        Self::new(CliExitCode::Bad, CANNOT_SERVE, message)
+    }
+
     /// Creates the error for an invalid argument.
     pub(crate) fn invalid_argument(message: impl Into<String>) -> Self {
         Self::new(CliExitCode::Usage, BAD_ARGUMENT, message)

@@ -87,9 +87,7 @@ pub(crate) fn run(arguments: CliArguments) -> ExitCode {
                 done => done,
             }
         }),
-        Err(error) => {
-            Err(CliError::new(CliExitCode::Bad, crate::cli_error::CANNOT_SERVE, error.to_string()))
-        }
+        Err(error) => Err(CliError::cannot_serve(error.to_string())),
     };
     output.print_explain_hint();
     match outcome {

@@ -24,7 +24,7 @@ use crate::cli::{
     AgentServiceArgs, ExecutorArgs, GlobalArgs, GuardianArgs, RegistryArgs, ReindexArgs,
     ServeCommand, UpArgs,
 };
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use crate::cli_error::CliError;
 use crate::client::TokenTransport;
 use crate::clock;
 use crate::output::{BOLD, CommandOutput, DIM, NAME};
@@ -200,12 +200,9 @@ async fn serve(
         false => clock::random_token(),
     };
     let listener = TcpListener::bind(process.listen).await.map_err(|error| {
-        CliError::new(
-            CliExitCode::Bad,
-            CANNOT_SERVE,
-            format!("cannot listen on {}: {error}", process.listen),
+        CliError::cannot_serve(format!("cannot listen on {}: {error}", process.listen)).with_hint(
+            "Stop the program that listens there, or choose another address with --listen.",
         )
-        .with_hint("Stop the program that listens there, or choose another address with --listen.")
     })?;
     let unguarded = parts.is_unguarded();
     let stop = stop_signal();

@@ -152,11 +152,13 @@ impl Embedder {
     /// # Errors
     /// Returns [Unusable](Error::Unusable) when a file is missing or broken, this kind of model is not
     /// supported, or this build lacks the feature `local-embedder`.
+    #[cfg_attr(
+        not(feature = "local-embedder"),
+        expect(unused_variables, clippy::needless_pass_by_value, reason = "no model takes them")
+    )]
     pub fn local(folder: &Path, prefixes: PromptPrefixes) -> Result<Self, Error> {
         #[cfg(feature = "local-embedder")]
         return LocalModel::open(folder, prefixes).map(Self::Local);
-        #[cfg(not(feature = "local-embedder"))]
-        let _ = prefixes;
         #[cfg(not(feature = "local-embedder"))]
         Err(Error::Unusable(format!(
             "this build cannot load the model in `{}`; build it with the feature \

@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 
 use self::mock_services::MockService;
 use crate::cli::DemoArgs;
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode, DEMO_BROKEN};
+use crate::cli_error::{CliError, CliExitCode, DEMO_BROKEN};
 use crate::client::{ServiceClient, client};
 use crate::commands::{
     print_plan, print_response, print_result, publish_document, start_and_watch,
@@ -424,5 +424,5 @@ fn decisions(run: &Run) -> Vec<&str> {
 }
 
 fn cannot_start(error: &std::io::Error) -> CliError {
-    CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.to_string())
+    CliError::cannot_serve(error.to_string())
 }

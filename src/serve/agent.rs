@@ -11,7 +11,7 @@ use agent::{
 use axum::Router;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use crate::cli_error::CliError;
 use crate::client::{TokenTransport, client};
 use crate::clock;
 use crate::settings::{AgentConfig, ModelConfig, RemoteAddress, RemoteServices};
@@ -54,7 +54,7 @@ impl AgentConfig {
         let mut agent = Agent::new(outside)
             .with_backends(sources)
             .with_guard(guard)
-            .with_peers(open_peers(self.peers)?);
+            .with_peers(open_peers(&self.peers)?);
         if is_consent_off {
             agent = agent.without_consent();
         }
@@ -99,16 +99,16 @@ impl RemoteServices {
 
 /// Returns the other agents at these addresses.
 #[cfg(feature = "a2a")]
-fn open_peers(addresses: Vec<RemoteAddress>) -> Result<Vec<Arc<dyn PeerAgent>>, CliError> {
-    let open = |address: RemoteAddress| -> Result<Arc<dyn PeerAgent>, CliError> {
+fn open_peers(addresses: &[RemoteAddress]) -> Result<Vec<Arc<dyn PeerAgent>>, CliError> {
+    let open = |address: &RemoteAddress| -> Result<Arc<dyn PeerAgent>, CliError> {
         Ok(Arc::new(a2a::UnresolvedAgent::new(&address.url, address.token()?)?))
     };
-    addresses.into_iter().map(open).collect()
+    addresses.iter().map(open).collect()
 }
 
 /// This build cannot reach other agents.
 #[cfg(not(feature = "a2a"))]
-fn open_peers(addresses: Vec<RemoteAddress>) -> Result<Vec<Arc<dyn PeerAgent>>, CliError> {
+fn open_peers(addresses: &[RemoteAddress]) -> Result<Vec<Arc<dyn PeerAgent>>, CliError> {
     if addresses.is_empty() { Ok(Vec::new()) } else { Err(CliError::not_built("a2a")) }
 }
 
@@ -120,5 +120,5 @@ pub(super) fn clock_and_ids() -> ClockAndIds {
 }
 
 fn failed(error: &dyn std::error::Error) -> CliError {
-    CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.to_string())
+    CliError::cannot_serve(error.to_string())
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use directories::ProjectDirs;
 
 use crate::cli::GlobalArgs;
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use crate::cli_error::CliError;
 use crate::clock;
 
 pub(crate) use privacy::set_private_umask;
@@ -39,7 +39,7 @@ impl DataFolder {
             Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
             Err(std::fs::TryLockError::WouldBlock) => {
                 let message = format!("{} is in use by another process", path.display());
-                Err(CliError::new(CliExitCode::Bad, CANNOT_SERVE, message)
+                Err(CliError::cannot_serve(message)
                     .with_hint("Stop that process, or use another folder with --data-dir."))
             }
             Err(std::fs::TryLockError::Error(error)) => Err(fail(error)),
@@ -71,7 +71,7 @@ impl DataFolder {
                     "Restore the file from a backup, or remove it to create a new token: rm '{}'",
                     path.display()
                 );
-                return Err(CliError::new(CliExitCode::Bad, CANNOT_SERVE, message).with_hint(hint));
+                return Err(CliError::cannot_serve(message).with_hint(hint));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(fail(error)),

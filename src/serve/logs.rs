@@ -13,7 +13,7 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use crate::cli_error::CliError;
 use crate::settings::{LogFormat, ProcessConfig};
 
 /// The crates of this project: they log names, hosts and codes, but no values.
@@ -39,7 +39,7 @@ pub(super) fn start(process: &ProcessConfig) -> Result<(), CliError> {
     let is_terminal = std::io::stderr().is_terminal();
     let subscriber = build_subscriber(&process.log, process.log_format, is_terminal, writer)?;
     let started = subscriber.try_init();
-    started.map_err(|error| CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.to_string()))
+    started.map_err(|error| CliError::cannot_serve(error.to_string()))
 }
 
 /// Builds the subscriber that writes the log to `writer`.

@@ -26,7 +26,7 @@ use super::identity::{GuardianTokenIntrospector, guard_protocol};
 use super::middleware::{AccessPolicy, with_middleware};
 use super::readiness::{self, ReadinessCheck};
 use super::shipping::{DocumentPublisher, ShippingProgress, start_shipping};
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use crate::cli_error::{CliError, CliExitCode};
 use crate::client::{TokenTransport, client};
 use crate::clock::{self, SystemClockAndIds};
 use crate::settings::{
@@ -520,7 +520,7 @@ fn own_url(listen: SocketAddr) -> Result<Url, CliError> {
 
 /// Converts an error without a code of its own that keeps a service from starting.
 fn cannot_serve(error: &dyn std::error::Error) -> CliError {
-    CliError::new(CliExitCode::Bad, CANNOT_SERVE, error_chain(error))
+    CliError::cannot_serve(error_chain(error))
 }
 
 fn registry_failed(error: &registry::Error) -> CliError {

@@ -18,7 +18,7 @@ use super::telemetry::TelemetrySettings;
 use super::{
     Layer as _, choice, entries, local_url, parse_limit, read_limits, settings_error, variable,
 };
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use crate::cli_error::CliError;
 
 /// The environment variable with the key for stored credentials.
 const KEY_VARIABLE: &str = "A2S_SECRET_KEY";
@@ -182,9 +182,7 @@ async fn open_key(source: KeySource, folder: &Path) -> Result<SecretKeySource, C
             let folder = folder.to_owned();
             // It blocks, and may wait for a person.
             let key = tokio::task::spawn_blocking(move || super::keyring::key(&folder)).await;
-            let key = key.map_err(|error| {
-                CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.to_string())
-            })?;
+            let key = key.map_err(|error| CliError::cannot_serve(error.to_string()))?;
             key.map(SecretKeySource::Given)
         }
         KeySource::Env => match variable(KEY_VARIABLE) {

@@ -20,7 +20,7 @@ use serde::{Deserialize, Deserializer};
 use url::Url;
 
 use super::{check_not_owner, choice, read_token, secret};
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use crate::cli_error::CliError;
 use crate::client::TokenTransport;
 
 /// The maximum timeout for one response of a guardian.
@@ -164,9 +164,8 @@ impl GuardianSelection {
                 Ok(GuardianConfig { max_response_bytes, ..*config })
             }
             ConfiguredGuardian::Builtin { fail, timeout } => {
-                let own = own.ok_or_else(|| {
-                    CliError::new(CliExitCode::Bad, CANNOT_SERVE, "this process has no guardian")
-                })?;
+                let own =
+                    own.ok_or_else(|| CliError::cannot_serve("this process has no guardian"))?;
                 let config = GuardianConfig::in_process(Arc::new(own.clone()));
                 Ok(GuardianConfig {
                     fail,

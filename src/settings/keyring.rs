@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use keyring::{Entry, Error};
 use zeroize::Zeroizing;
 
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use crate::cli_error::CliError;
 use crate::clock;
 
 /// The name of the entry in the keyring.
@@ -52,7 +52,7 @@ fn unusable(error: &Error) -> CliError {
         error => error.to_string(),
     };
     let message = format!("the keyring of the system cannot be used: {reason}");
-    CliError::new(CliExitCode::Bad, CANNOT_SERVE, message)
+    CliError::cannot_serve(message)
         .with_hint("Unlock the keyring, or keep the key in a file with --secret-key file.")
 }
 

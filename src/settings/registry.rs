@@ -9,7 +9,7 @@ use super::embedder::EmbedderSettings;
 use super::qdrant::QdrantSettings;
 use super::tokens::is_given;
 use super::{Layer as _, secret, variable};
-use crate::cli_error::{CANNOT_SERVE, CliError, CliExitCode};
+use crate::cli_error::CliError;
 
 settings! {
     /// The database of the registry's documents, outcomes and tokens, and of the executor's runs.
@@ -46,7 +46,7 @@ pub(crate) fn run_database(
     address: Option<&Secret>,
 ) -> Result<Option<executor::ExecutorDatabase>, CliError> {
     let read = address.map(|address| executor::ExecutorDatabase::parse(address.expose_secret()));
-    read.transpose().map_err(|error| CliError::new(CliExitCode::Bad, CANNOT_SERVE, error.message))
+    read.transpose().map_err(|error| CliError::cannot_serve(error.message))
 }
 
 impl RegistrySettings {

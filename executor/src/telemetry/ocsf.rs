@@ -15,8 +15,8 @@ mod event_builder;
 mod sink;
 
 use a2s_api::{
-    DecisionRecord, EventKind, EventSummary, RequestChange, RunChange, RunError, RunEvent,
-    RunStarted, SentRequest, StepChange, StepResolution,
+    DecisionRecord, EventKind, EventSummary, GuardianPhase, RequestChange, RunChange, RunError,
+    RunEvent, RunStarted, SentRequest, StepChange, StepResolution,
 };
 use jiff::Timestamp;
 use url::Url;
@@ -28,7 +28,7 @@ use self::event::{
 };
 use self::event_builder::{EventBuilder, EventSubject, EventTime, to_aos_decision};
 use super::context::RunTrace;
-use super::pre_run_decisions::{StandaloneDecision, method_in_run};
+use super::pre_run_decisions::{DecisionSubject, StandaloneDecision};
 use super::span::shorten_text;
 use super::step_tracker::StepTracker;
 use crate::error::ErrorKind;
@@ -48,6 +48,27 @@ pub(crate) struct OcsfProduct {
 pub(crate) fn line(event: &OcsfEvent) -> Option<JsonLine> {
     // Nothing in it cannot be written.
     serde_json::to_string(event).ok().map(JsonLine::from)
+}
+
+/// Returns the method of AOS for a question to a guardian without a run.
+fn method_before_run(subject: DecisionSubject<'_>) -> &'static str {
+    match subject {
+        DecisionSubject::Event(_) => "steps/agentTrigger",
+        DecisionSubject::Recalled(_) => "steps/memoryContextRetrieval",
+        DecisionSubject::Remembered => "steps/memoryStore",
+        DecisionSubject::Outputs => "steps/toolCallResult",
+    }
+}
+
+/// Returns the method of AOS for a question to a guardian during a run.
+fn method_in_run(phase: GuardianPhase) -> &'static str {
+    match phase {
+        GuardianPhase::Request => "steps/toolCallRequest",
+        GuardianPhase::Result => "steps/toolCallResult",
+        GuardianPhase::Trigger => "steps/agentTrigger",
+        GuardianPhase::Memory => "steps/memoryContextRetrieval",
+        GuardianPhase::McpOutbound | GuardianPhase::McpInbound => "protocols/MCP",
+    }
 }
 
 /// The events to report for a run that is over or waits: everything since it last waited. Empty when the
@@ -99,7 +120,7 @@ pub(crate) fn standalone_events(
         trace: RunTrace::from_caller(id, caller, true),
         product,
     };
-    let method = matter.method();
+    let method = method_before_run(matter);
     let about = EventSubject {
         operation: method.to_owned(),
         document: capability,

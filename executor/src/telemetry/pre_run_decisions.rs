@@ -2,7 +2,7 @@
 //! remembered for its inputs, and about a value that is to be remembered.
 
 use a2s_api::Principal;
-use a2s_api::{CapabilityRef, DecisionRecord, GuardianPhase, TraceContext, TriggerEvent};
+use a2s_api::{CapabilityRef, DecisionRecord, TraceContext, TriggerEvent};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -40,27 +40,4 @@ pub(crate) enum DecisionSubject<'a> {
     Remembered,
     /// Outputs that a person sets on a step of a waiting run.
     Outputs,
-}
-
-impl DecisionSubject<'_> {
-    /// Returns the method of AOS for the question to a guardian.
-    pub(super) fn method(self) -> &'static str {
-        match self {
-            Self::Event(_) => "steps/agentTrigger",
-            Self::Recalled(_) => "steps/memoryContextRetrieval",
-            Self::Remembered => "steps/memoryStore",
-            Self::Outputs => "steps/toolCallResult",
-        }
-    }
-}
-
-/// Returns the method of AOS for a question to a guardian during a run.
-pub(super) fn method_in_run(phase: GuardianPhase) -> &'static str {
-    match phase {
-        GuardianPhase::Request => "steps/toolCallRequest",
-        GuardianPhase::Result => "steps/toolCallResult",
-        GuardianPhase::Trigger => "steps/agentTrigger",
-        GuardianPhase::Memory => "steps/memoryContextRetrieval",
-        GuardianPhase::McpOutbound | GuardianPhase::McpInbound => "protocols/MCP",
-    }
 }

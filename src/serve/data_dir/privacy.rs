@@ -65,8 +65,6 @@ pub(super) fn protect(_: &Path) -> Result<(), CliError> {
 fn protect_entry(path: &Path, depth: usize, tightened: &mut usize) -> Result<(), CliError> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-    use crate::cli_error::{CANNOT_SERVE, CliExitCode};
-
     let fail = |error: io::Error| CliError::file_error(path, &error);
     // The data folder itself may be a link; links inside it are not followed.
     let found = if depth == MAX_DEPTH { fs::metadata(path) } else { fs::symlink_metadata(path) };
@@ -89,7 +87,7 @@ fn protect_entry(path: &Path, depth: usize, tightened: &mut usize) -> Result<(),
             "Check that its content was not changed, then run: chown -R $(id -u) '{0}'; chmod -R go= '{0}'",
             path.display()
         );
-        Err(CliError::new(CliExitCode::Bad, CANNOT_SERVE, message).with_hint(hint))
+        Err(CliError::cannot_serve(message).with_hint(hint))
     };
     if user != 0 && metadata.uid() != user {
         if metadata.uid() != 0 {

@@ -1,14 +1,21 @@
 //! Notifications between executors of one database: hints to look at once at what they would look at
 //! after a while anyway. Whatever is missed is seen then.
 
-use database::dialect::Engine;
-use database::{Pool, Transaction};
 #[cfg(feature = "postgres")]
-use sqlx::postgres::{PgListener, PgPool};
+mod listener;
+#[cfg(not(feature = "postgres"))]
+mod listener_left_out;
+
+use database::Transaction;
+use database::dialect::Engine;
 use uuid::Uuid;
 
-use super::{RunStore, StoreBackend};
-use crate::database::to_store_error;
+#[cfg(feature = "postgres")]
+use listener::NotificationListener;
+#[cfg(not(feature = "postgres"))]
+use listener_left_out::NotificationListener;
+
+use super::RunStore;
 use crate::error::Error;
 
 /// The channel of the notifications.
@@ -27,54 +34,13 @@ pub(crate) enum Notification {
     Missed,
 }
 
-/// A listener for notifications.
-#[cfg(feature = "postgres")]
-pub(crate) struct NotificationListener(PgListener);
-
-/// A listener for notifications, which a build without PostgreSQL does not have.
-#[cfg(not(feature = "postgres"))]
-pub(crate) enum NotificationListener {}
-
 impl RunStore {
     /// Listens to the other executors. Returns `None` when there can be no other executors.
     ///
     /// # Errors
     /// Fails when the database does not respond.
     pub(crate) async fn listen(&self) -> Result<Option<NotificationListener>, Error> {
-        #[cfg(feature = "postgres")]
-        if let StoreBackend::Sql { reads: Pool::Postgres(pool), .. } = &self.backend {
-            return connect(pool).await.map(Some).map_err(to_store_error(super::WHAT));
-        }
-        Ok(None)
-    }
-}
-
-#[cfg(feature = "postgres")]
-async fn connect(pool: &PgPool) -> Result<NotificationListener, sqlx::Error> {
-    let mut listener = PgListener::connect_with(pool).await?;
-    listener.listen(CHANNEL).await?;
-    Ok(NotificationListener(listener))
-}
-
-impl NotificationListener {
-    /// Waits for the next notification. A lost connection is opened again.
-    ///
-    /// # Errors
-    /// When it cannot be opened now.
-    pub(crate) async fn next_notification(&mut self) -> Result<Notification, Error> {
-        #[cfg(not(feature = "postgres"))]
-        match *self {}
-        #[cfg(feature = "postgres")]
-        loop {
-            let Some(notification) =
-                self.0.try_recv().await.map_err(to_store_error(super::WHAT))?
-            else {
-                return Ok(Notification::Missed);
-            };
-            if let Some(word) = parse_notification(notification.payload()) {
-                return Ok(word);
-            }
-        }
+        NotificationListener::open(&self.backend).await
     }
 }
 
@@ -95,14 +61,4 @@ pub(super) async fn notify(
         query.bind(CHANNEL).bind(text).execute().await?;
     }
     Ok(())
-}
-
-/// Reads a notification; `None` for an unknown one, which a newer executor has sent.
-fn parse_notification(text: &str) -> Option<Notification> {
-    match text.split_once(' ') {
-        Some(("cancel", run)) => run.parse().ok().map(Notification::Cancel),
-        None if text == "rest" => Some(Notification::RunAtRest),
-        None if text == "free" => Some(Notification::RunsAvailable),
-        _ => None,
-    }
 }
