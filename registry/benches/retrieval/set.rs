@@ -180,6 +180,10 @@ impl<'s> Shelf<'s> {
         others.map(|(other, _)| *other).collect()
     }
 
+    pub(crate) fn group(&self, id: CapabilityId) -> &'s str {
+        self.tools[&id].group
+    }
+
     /// The groups of an order of capabilities, each at its first place.
     pub(crate) fn groups(&self, order: impl IntoIterator<Item = CapabilityId>) -> Vec<&'s str> {
         let mut seen = BTreeSet::new();
