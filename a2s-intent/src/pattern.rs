@@ -22,6 +22,8 @@ use serde_json::{Map, Value};
 
 use crate::intent_text::{find_request_starts, tokenize};
 
+pub(crate) use value_parser::{fits, number_of, takes_list, takes_text_only};
+
 use pattern_match::{PatternMatch, find_matches};
 use value_span::ValueSpan;
 
@@ -123,7 +125,7 @@ pub fn extract_values(sentence: &str, fields: &[InputField]) -> Map<String, Valu
 }
 
 /// Returns the part of a sentence that is read.
-fn truncate_sentence(sentence: &str) -> &str {
+pub(crate) fn truncate_sentence(sentence: &str) -> &str {
     let mut end = sentence.len().min(MAX_SENTENCE);
     while !sentence.is_char_boundary(end) {
         end -= 1;

@@ -24,13 +24,13 @@ const NUMBERS: [&str; 13] = [
 ];
 
 /// Returns true when an input accepts only a list.
-pub(super) fn takes_list(schema: &Value) -> bool {
+pub(crate) fn takes_list(schema: &Value) -> bool {
     let kinds = JsonTypes::from_schema(schema).without(JsonTypes::NULL);
     kinds == JsonTypes::ARRAY
 }
 
 /// Returns true when an input accepts any text, and only text.
-pub(super) fn takes_text_only(schema: &Value) -> bool {
+pub(crate) fn takes_text_only(schema: &Value) -> bool {
     let kinds = JsonTypes::from_schema(schema).without(JsonTypes::NULL);
     let is_date = schema.get("format").and_then(Value::as_str).is_some_and(|f| f.contains("date"));
     !has_choices(schema)
@@ -200,7 +200,7 @@ fn choose(text: &str, schema: &Value) -> Option<Value> {
 }
 
 /// Returns the number that a word represents: `5`, `-2.5`, `1,000`, `48.85°`, `three`.
-pub(super) fn number_of(word: &str) -> Option<Value> {
+pub(crate) fn number_of(word: &str) -> Option<Value> {
     if let Some(number) = NUMBERS.iter().position(|name| *name == word) {
         return Some(json!(number));
     }
@@ -236,7 +236,7 @@ fn truth_of(word: &str) -> Option<Value> {
 }
 
 /// Returns true when a value fits a schema, according to the keywords that matter for a value from words.
-fn fits(value: &Value, schema: &Value, depth: usize) -> bool {
+pub(crate) fn fits(value: &Value, schema: &Value, depth: usize) -> bool {
     if !JsonTypes::from_schema(schema).contains(JsonTypes::from_value(value)) {
         return false;
     }
