@@ -52,6 +52,7 @@ fn shipped_cases() -> Vec<(&'static str, &'static str, Value)> {
             json!({"owner": "tokio-rs", "repo": "axum"}),
         ),
         ("GetLatestRelease", "is it yes and/or no, 24/7?", json!({})),
+        ("GetRepository", "is it about 24/v7", json!({})),
         // Countries and years.
         (
             "GetPublicHolidays",
@@ -91,6 +92,7 @@ fn shipped_cases() -> Vec<(&'static str, &'static str, Value)> {
             "visit Kyoto, which is in Japan",
             json!({"place": "Kyoto", "country_code": "JP"}),
         ),
+        ("GetPublicHolidays", "holidays with turkey", json!({})),
         // Currencies.
         (
             "GetExchangeRate",
@@ -130,7 +132,9 @@ fn shipped_cases() -> Vec<(&'static str, &'static str, Value)> {
             "convert dollars into euros",
             json!({"from_currency": "USD", "to_currencies": ["EUR"]}),
         ),
+        ("ListExchangeRates", "what are real exchange rates", json!({})),
         // Numbers.
+        ("SearchDomainNames", "domains with rust, the 5", json!({"word": "rust"})),
         ("FindEarthquakes", "earthquakes over a magnitude of at least 4", json!({"magnitude": 4})),
         (
             "SearchDomainNames",
@@ -179,9 +183,11 @@ fn missing_inputs_are_named() {
         TODAY,
     );
     assert_eq!(inputs.missing, ["year"]);
-    // A field with a default is not missing.
-    let inputs = understand_inputs("convert", &shipped_fields("ConvertIntoCurrencies"), TODAY);
-    assert_eq!(inputs.missing, ["to_currencies"]);
+    // An input with a default is not missing.
+    let mut with_default =
+        fields(&[("city", "", json!({"type": "string"})), ("day", "", json!({}))]);
+    with_default[0].default = Some(json!("Oslo"));
+    assert_eq!(understand_inputs("weather", &with_default, TODAY).missing, ["day"]);
 }
 
 #[test]
@@ -215,6 +221,7 @@ fn dates_are_relative_to_the_given_day() {
         ("to", "Last day", json!({"type": "string", "format": "date"})),
     ]);
     check(&span, "events from 3 May to 10 May", &json!({"from": "2027-05-03", "to": "2027-05-10"}));
+    check(&span[..1], "events from 3 May or from 10 May until today", &json!({}));
     check(&span, "events to 10 May from today", &json!({"from": "2026-11-26", "to": "2027-05-10"}));
 }
 
@@ -254,6 +261,10 @@ fn codes_follow_the_schema() {
     let choice = fields(&[("unit", "", choice)]);
     check(&choice, "price in Swiss francs", &json!({"unit": "CHF"}));
     check(&choice, "price in Japanese yen", &json!({}));
+    let list = json!({"type": "array", "items": {"type": "string", "enum": ["EUR", "CHF"]}});
+    let list = fields(&[("units", "", list)]);
+    check(&list, "price in euros and Swiss francs", &json!({"units": ["EUR", "CHF"]}));
+    check(&list, "price in euros and yen", &json!({}));
     let amount = fields(&[
         ("amount", "How much", json!({"type": "number"})),
         ("from", "Currency code", text()),
@@ -267,6 +278,9 @@ fn secrets_are_never_filled() {
     let mut field = fields(&[("password", "", json!({"type": "string"}))]);
     field[0].secret = true;
     check(&field, "log in with 'hunter2'", &json!({}));
+    let mut field = fields(&[("pin_year", "", json!({"type": "integer"}))]);
+    field[0].secret = true;
+    check(&field, "the safe of next year", &json!({}));
 }
 
 #[test]
