@@ -1,10 +1,10 @@
 //! The English of intents: words and requests of a sentence, and the inputs that its words give.
 //!
 //! [`split_requests`] and [`split_clauses`] divide a sentence; [`extract_inputs`] reads a capability's
-//! inputs from it by the `patterns` of its parameters, and [`understand_inputs`] also by countries, currencies,
-//! dates, numbers and lists that the sentence names. [`reply`] reads the answer to a question,
-//! [`coreference`] finds what a request refers to, and [`word_similarity`] compares words. Everything is pure
-//! and linear in the text.
+//! inputs from it by the `patterns` of its parameters, and [`understand_inputs`] also by countries,
+//! currencies, dates, numbers and lists that the sentence names. [`reply`] reads the answer to a question,
+//! [`coreference`] finds what a request refers to, and [`word_similarity`] compares words. Everything is
+//! pure and linear in the text.
 
 pub mod coreference;
 mod intent_text;

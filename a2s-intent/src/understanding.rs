@@ -1,8 +1,8 @@
 //! Inputs of a sentence by patterns and by the entities that it names.
 //!
-//! Patterns come first. Countries, currencies, dates, numbers, repositories, lists and quoted texts fill only
-//! what they left open, and only where one field can be meant: a missing value can be asked for; a wrong one would
-//! be used.
+//! Patterns come first. Countries, currencies, dates, numbers, repositories, lists and quoted texts fill
+//! only what they left open, and only where one field can be meant: a missing value can be asked for; a
+//! wrong one would be used.
 
 mod country;
 mod currency;
@@ -38,8 +38,8 @@ pub struct UnderstoodInputs {
 
 /// Reads the inputs of a sentence by the patterns of the fields, and then by the entities that it names.
 ///
-/// `today` is the current date in the user's time zone: "next year" and "tomorrow" are relative to it. The bounds of
-/// [`extract_inputs`] hold, and only the first 100 fields are filled without patterns.
+/// `today` is the current date in the user's time zone: "next year" and "tomorrow" are relative to it. The
+/// bounds of [`extract_inputs`] hold, and only the first 100 fields are filled without patterns.
 ///
 /// ```
 /// # use a2s::InputField;

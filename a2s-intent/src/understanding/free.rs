@@ -159,7 +159,8 @@ pub(super) fn find_name_list(
     Some(Value::Array(list)).filter(|list| fits_all && fits(list, &field.schema, 0))
 }
 
-/// Returns true when small words join a list to other names: "Rio de Janeiro, Paris", "Paris and Rio de Janeiro".
+/// Returns true when small words join a list to other names: "Rio de Janeiro, Paris", "Paris and Rio de
+/// Janeiro".
 fn joins_words(words: &[TextToken<'_>], start: usize, end: usize) -> bool {
     const AFTER: [&str; 8] = ["in", "on", "at", "for", "with", "to", "from", "by"];
     let is_small = |word: &TextToken<'_>| word.kind == TokenKind::Word && !word.is_capitalised();

@@ -41,8 +41,9 @@ pub(super) fn is_separator(word: &TextToken<'_>) -> bool {
 
 /// Assigns mentions of one kind to the open fields of this kind.
 ///
-/// The word before a mention decides where a field has this word in its name or at the end of the text before
-/// the `*` of a pattern. After that, a mention that is left goes to the field that is left when there is one of each.
+/// The word before a mention decides where a field has this word in its name or at the end of the text
+/// before the `*` of a pattern. After that, a mention that is left goes to the field that is left when
+/// there is one of each.
 pub(super) fn assign_mentions<'f>(
     words: &[TextToken<'_>],
     mentions: Vec<Mention>,
@@ -81,7 +82,8 @@ pub(super) fn assign_mentions<'f>(
     assigned
 }
 
-/// Gives the currency with an amount to the field that is named `from`, and the other one to the other field.
+/// Gives the currency with an amount to the field that is named `from`, and the other one to the other
+/// field.
 fn assign_amount<'f>(
     first: &[Mention],
     second: &[Mention],
