@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use uuid::Uuid;
 
 /// The source of time and ids. Clones share both.
@@ -26,6 +28,11 @@ impl ClockAndIds {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         (self.clock)()
+    }
+
+    /// Returns the current date in UTC: the time zone of a user is not known.
+    pub(crate) fn today(&self) -> Date {
+        TimeZone::UTC.to_datetime(self.now()).date()
     }
 
     /// Returns a new id.

@@ -4,6 +4,7 @@ mod conversations;
 mod falling_back;
 mod guarded;
 mod models;
+mod sentences;
 
 use serde_json::Value;
 

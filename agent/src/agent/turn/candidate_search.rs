@@ -19,6 +19,10 @@ use crate::guard::GuardDenial;
 /// tried.
 const MIN_RELATIVE_SIMILARITY: f64 = 0.6;
 
+/// The smallest similarity of nearly equal candidates, as a share of that of the best one. Of these the one
+/// whose inputs the user has given comes first.
+const MIN_EQUAL_SIMILARITY: f64 = 0.9;
+
 /// A capability that may fulfil an intent, with its source.
 #[derive(Debug, Clone)]
 pub(super) struct CandidateCapability {
@@ -103,6 +107,10 @@ impl AgentTurn<'_> {
             return Ok(Err(denial));
         }
         let mut tasks = split_tasks(&intent.intents, found);
+        let today = self.agent.clock.today();
+        for (_, choices) in &mut tasks {
+            prefer_given_inputs(choices, |fields| intent.count_missing(fields, today));
+        }
         if let Some(preferred) = &intent.preferred {
             move_to_front(&mut tasks, preferred);
         }
@@ -239,6 +247,17 @@ fn distinct_parts(parts: Vec<(String, RankedHits)>) -> Vec<(String, RankedHits)>
         }
     }
     distinct
+}
+
+/// Sorts the nearly equal candidates at the front by the number of inputs that are missing.
+fn prefer_given_inputs(
+    choices: &mut [CandidateCapability],
+    count_missing: impl Fn(&[InputField]) -> usize,
+) {
+    let best = choices.iter().map(|choice| choice.similarity).fold(0.0, f64::max);
+    let is_equal = |choice: &&CandidateCapability| choice.similarity >= MIN_EQUAL_SIMILARITY * best;
+    let equal = choices.iter().take_while(is_equal).count();
+    choices[..equal].sort_by_cached_key(|choice| count_missing(&choice.parameters));
 }
 
 /// Moves the capability of the question to the front.

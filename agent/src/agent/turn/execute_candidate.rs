@@ -233,7 +233,7 @@ impl AgentTurn<'_> {
         intent: &UserIntent,
         fields: &[InputField],
     ) -> Map<String, Value> {
-        let mut inputs = intent.known_inputs(fields);
+        let mut inputs = intent.known_inputs(fields, self.agent.clock.today());
         let Some(model) = &self.agent.model else { return inputs };
         let is_open = |field: &&InputField| !field.secret && !inputs.contains_key(&field.name);
         let open: Vec<&InputField> = fields.iter().filter(is_open).collect();

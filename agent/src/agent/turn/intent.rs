@@ -2,10 +2,9 @@
 
 use a2s::{Digest, InputField};
 use a2s_api::{AgentRequest, CapabilityRef};
-use a2s_intent::{extract_inputs, split_requests};
+use a2s_intent::{reply, split_requests, understand_inputs};
+use jiff::civil::Date;
 use serde_json::{Map, Value};
-
-use a2s_intent::reply;
 
 /// The maximum number of intents of one message, including the complete message.
 const MAX_INTENTS: usize = 8;
@@ -57,15 +56,10 @@ impl UserIntent {
     }
 
     /// The values for `fields`: those given by name, else the answer to a question, else the query itself.
-    /// Secrets are never read from a message.
-    pub(super) fn known_inputs(&self, fields: &[InputField]) -> Map<String, Value> {
+    /// Secrets are never read from a message. `today` is the date that "tomorrow" is relative to.
+    pub(super) fn known_inputs(&self, fields: &[InputField], today: Date) -> Map<String, Value> {
         let open: Vec<InputField> = fields.iter().filter(|field| !field.secret).cloned().collect();
-        let mut inputs = Map::new();
-        for found in extract_inputs(&self.query, &open) {
-            if let Some(value) = found.value {
-                inputs.insert(found.name, value);
-            }
-        }
+        let mut inputs = understand_inputs(&self.query, &open, today).extracted;
         if let Some((text, missing)) = &self.reply {
             let asked: Vec<InputField> =
                 open.iter().filter(|field| missing.contains(&field.name)).cloned().collect();
@@ -75,6 +69,15 @@ impl UserIntent {
             |field: &InputField| Some((field.name.clone(), self.given.get(&field.name)?.clone()));
         inputs.extend(fields.iter().filter_map(named));
         inputs
+    }
+
+    /// Returns the number of required inputs whose values the user has not given.
+    pub(super) fn count_missing(&self, fields: &[InputField], today: Date) -> usize {
+        let known = self.known_inputs(fields, today);
+        let is_missing = |field: &&InputField| {
+            field.required && field.default.is_none() && !known.contains_key(&field.name)
+        };
+        fields.iter().filter(is_missing).count()
     }
 }
 

@@ -91,3 +91,25 @@ fn what_was_asked_about_is_tried_first() {
     assert_eq!(tasks[0].1[0].pin, asked);
     assert_eq!(tasks[0].1.len(), 2);
 }
+
+#[test]
+fn of_nearly_equal_candidates_the_one_with_given_inputs_comes_first() {
+    let order = |similarities: &[(&str, f64)]| -> Vec<String> {
+        let hits = similarities.iter().map(|(name, similarity)| (0, hit(name, *similarity)));
+        let mut choices: Vec<_> = hits.map(to_candidate).collect();
+        for choice in &mut choices {
+            let missing = if choice.pin.name.as_str().starts_with("Given") { 0 } else { 1 };
+            choice.parameters = vec![InputField::with_name("city"); missing];
+        }
+        prefer_given_inputs(&mut choices, <[InputField]>::len);
+        choices.iter().map(|choice| choice.pin.name.to_string()).collect()
+    };
+    assert_eq!(order(&[("Cities", 0.58), ("Given", 0.57)]), ["Given", "Cities"]);
+    assert_eq!(order(&[("Cities", 0.58), ("Given", 0.4)]), ["Cities", "Given"]);
+    // What is not nearly equal to the best separates the others.
+    assert_eq!(
+        order(&[("Cities", 0.58), ("Far", 0.3), ("Given", 0.57)]),
+        ["Cities", "Far", "Given"]
+    );
+    assert_eq!(order(&[("One", 0.58), ("Two", 0.6)]), ["One", "Two"]);
+}

@@ -1,0 +1,109 @@
+//! How many sentences the agent understands on the first turn: `tests/data/sentences.yaml`, which has the
+//! rule for judging.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::Turn;
+use crate::harness::{World, root};
+
+#[derive(Deserialize)]
+struct SentenceFile {
+    sentences: Vec<Sentence>,
+}
+
+#[derive(Deserialize)]
+struct Sentence {
+    sentence: String,
+    class: String,
+    /// The inputs that the sentence gives, for each acceptable capability.
+    accept: BTreeMap<String, Map<String, Value>>,
+    half: Half,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Half {
+    Tuning,
+    KeptAside,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Verdict {
+    Understood,
+    AskedFairly,
+    Wrong,
+}
+
+impl Sentence {
+    fn judge(&self, turn: &Turn) -> Verdict {
+        let answer = turn.answer();
+        if answer["status"] == "nothing_fits" {
+            let is_right = self.class == "nothing";
+            return if is_right { Verdict::Understood } else { Verdict::Wrong };
+        }
+        if turn.all("chosen").is_empty() {
+            return Verdict::Wrong;
+        }
+        let (name, inputs) = turn.chosen();
+        let Some(expected) = self.accept.get(name) else { return Verdict::Wrong };
+        if !expected.iter().all(|(input, value)| is_same(value, &inputs[input])) {
+            return Verdict::Wrong;
+        }
+        let asks = answer["question"]["fields"].as_array().is_some_and(|asked| !asked.is_empty());
+        if asks { Verdict::AskedFairly } else { Verdict::Understood }
+    }
+}
+
+fn is_same(expected: &Value, given: &Value) -> bool {
+    let text = |value: &Value| -> String {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_lowercase);
+        text.trim_matches(|c: char| c.is_whitespace() || "'\"“”‘’.".contains(c)).to_owned()
+    };
+    match (expected, given) {
+        (Value::Array(all), Value::Array(given)) => {
+            all.len() == given.len() && all.iter().zip(given).all(|(a, b)| is_same(a, b))
+        }
+        (Value::Array(any), given) => any.iter().any(|expected| is_same(expected, given)),
+        _ => match (expected.as_f64(), given.as_f64()) {
+            (Some(expected), Some(given)) => expected.total_cmp(&given).is_eq(),
+            _ => text(expected) == text(given),
+        },
+    }
+}
+
+#[test]
+fn most_sentences_are_understood_or_lead_to_a_fair_question() {
+    let text = std::fs::read_to_string(root().join("tests/data/sentences.yaml")).unwrap();
+    let file: SentenceFile = serde_saphyr::from_str(&text).unwrap();
+    // Nothing is sent anywhere.
+    let mut world = World::down(&[]);
+    let rule =
+        "version: 1\ndefault: allow\nrules:\n  - {id: none, on: toolCallRequest, decision: deny}\n";
+    let policy = world.write("policy.yaml", rule);
+    world.add_flags(&["--policy", &policy]);
+    world.start();
+    let mut counts: BTreeMap<(Half, bool, Verdict), usize> = BTreeMap::new();
+    for sentence in &file.sentences {
+        let verdict = sentence.judge(&Turn::take(&world, &sentence.sentence, &[]));
+        let fits_something = sentence.class != "nothing";
+        *counts.entry((sentence.half, fits_something, verdict)).or_default() += 1;
+        // Results of the other half must not lead to a change of a rule.
+        if sentence.half == Half::Tuning && verdict == Verdict::Wrong {
+            println!("wrong: {}", sentence.sentence);
+        }
+    }
+    for ((half, fits_something, verdict), count) in &counts {
+        println!("{half:?}, something fits: {fits_something}, {verdict:?}: {count}");
+    }
+    for half in [Half::Tuning, Half::KeptAside] {
+        let right = [Verdict::Understood, Verdict::AskedFairly]
+            .map(|verdict| counts.get(&(half, true, verdict)).copied().unwrap_or_default());
+        assert!(right.iter().sum::<usize>() >= MIN_RIGHT, "{half:?}: {right:?}");
+    }
+}
+
+/// The minimum number of sentences of each half, of those that something fits, that are right.
+const MIN_RIGHT: usize = 1;
