@@ -3,15 +3,16 @@
 //! [`split_requests`] and [`split_clauses`] divide a sentence; [`extract_inputs`] reads a capability's
 //! inputs from it by the `patterns` of its parameters, and [`understand_inputs`] also by countries,
 //! currencies, dates, numbers and lists that the sentence names. [`reply`] reads the answer to a question,
-//! [`coreference`] finds what a request refers to, and [`word_similarity`] compares words. [`effect`] finds
-//! what a request wants done, and which capability surely does something else. Everything is pure and
-//! linear in the text.
+//! and [`small_talk`] recognizes a message that asks for nothing. [`coreference`] finds what a request
+//! refers to, and [`word_similarity`] compares words. [`effect`] finds what a request wants done, and which
+//! capability surely does something else. Everything is pure and linear in the text.
 
 pub mod coreference;
 pub mod effect;
 mod intent_text;
 mod pattern;
 pub mod reply;
+pub mod small_talk;
 mod understanding;
 pub mod word_similarity;
 

@@ -79,7 +79,8 @@ pub fn is_consent(reply: &str) -> bool {
     CONSENTS.contains(&normalize_words(reply).as_str())
 }
 
-fn normalize_words(reply: &str) -> String {
+/// Returns the words of a text in lower case, with one space between them.
+pub(crate) fn normalize_words(reply: &str) -> String {
     let words: Vec<_> = reply.split(|c: char| !c.is_alphanumeric() && c != '\'').collect();
     let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
     words.join(" ").to_lowercase()
