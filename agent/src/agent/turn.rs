@@ -17,6 +17,7 @@ use a2s_api::{
     CapabilityRef, ConsentSource, DelegationResult, GuardianDecision, NearMiss, SkippedCandidate,
 };
 use a2s_intent::reply;
+use a2s_intent::small_talk::{SmallTalk, small_talk};
 use aos::message::Role;
 use serde_json::Value;
 use uuid::Uuid;
@@ -175,6 +176,13 @@ impl AgentTurn<'_> {
         let heard = self.read_message(&mut request).await?;
         if request.pending.is_some() && reply::is_refusal(&heard) {
             return Ok(TurnOutcome::new(AgentStatus::Cancelled, "All right, I run nothing."));
+        }
+        if request.pending.is_none()
+            && let Some(talk) = small_talk(&heard)
+        {
+            let is_cancel = talk == SmallTalk::Cancel;
+            let status = if is_cancel { AgentStatus::Cancelled } else { AgentStatus::Completed };
+            return Ok(TurnOutcome::new(status, reply_text::small_talk(talk)));
         }
         let (strategy, filters) = (request.strategy.clone(), request.filters.clone());
         let mut intent = UserIntent::from_request(heard, request);

@@ -74,8 +74,14 @@ fn is_same(expected: &Value, given: &Value) -> bool {
     }
 }
 
+/// The minimum number of sentences of each half that are right, of the 53 that something fits, and of the 18
+/// or 19 that nothing fits. A sentence that says "next year" means the year after the one of the file's header.
+const MIN_RIGHT: usize = 23;
+const MIN_TURNED_AWAY: usize = 8;
+
+/// The figures of the release are in `docs/search-evaluation.md`.
 #[test]
-fn most_sentences_are_understood_or_lead_to_a_fair_question() {
+fn sentences_are_understood_or_lead_to_a_fair_question() {
     let text = std::fs::read_to_string(root().join("tests/data/sentences.yaml")).unwrap();
     let file: SentenceFile = serde_saphyr::from_str(&text).unwrap();
     // Nothing is sent anywhere.
@@ -99,11 +105,10 @@ fn most_sentences_are_understood_or_lead_to_a_fair_question() {
         println!("{half:?}, something fits: {fits_something}, {verdict:?}: {count}");
     }
     for half in [Half::Tuning, Half::KeptAside] {
-        let right = [Verdict::Understood, Verdict::AskedFairly]
-            .map(|verdict| counts.get(&(half, true, verdict)).copied().unwrap_or_default());
-        assert!(right.iter().sum::<usize>() >= MIN_RIGHT, "{half:?}: {right:?}");
+        let count = |fits: bool, verdict| counts.get(&(half, fits, verdict)).copied().unwrap_or(0);
+        let right = count(true, Verdict::Understood) + count(true, Verdict::AskedFairly);
+        assert!(right >= MIN_RIGHT, "{half:?}: {right}");
+        let turned_away = count(false, Verdict::Understood);
+        assert!(turned_away >= MIN_TURNED_AWAY, "{half:?}: {turned_away}");
     }
 }
-
-/// The minimum number of sentences of each half, of those that something fits, that are right.
-const MIN_RIGHT: usize = 1;

@@ -8,6 +8,8 @@ use a2s_api::{
     SearchHit, SearchRequest, SelectionStrategy,
 };
 
+use a2s_intent::effect::{CapabilityEffects, contradiction, wanted_effect};
+
 use super::AgentTurn;
 use super::intent::UserIntent;
 use crate::agent::Backend;
@@ -19,6 +21,8 @@ use crate::guard::GuardDenial;
 /// tried.
 const MIN_RELATIVE_SIMILARITY: f64 = 0.6;
 
+/// The maximum number of near misses when nothing fits.
+const MAX_NEAREST: usize = 3;
 /// The smallest similarity of nearly equal candidates, as a share of that of the best one. Of these the one
 /// whose inputs the user has given comes first.
 const MIN_EQUAL_SIMILARITY: f64 = 0.9;
@@ -73,6 +77,10 @@ impl AgentTurn<'_> {
         let answers = self.search_registries(&request).await?;
         let (mut found, mut nearest) = merge_responses(&intent.intents, answers);
         found.iter_mut().for_each(keep_close);
+        for (intent, hits) in intent.intents.iter().zip(&mut found) {
+            nearest.extend(remove_contradictions(intent, hits));
+        }
+        nearest.truncate(MAX_NEAREST);
         let hits = distinct_hits(&found);
         let scene = self.guard_context("search");
         let guarded = self.agent.guard.check_search_hits(scene, &intent.query, hits).await;
@@ -173,7 +181,7 @@ fn merge_responses(
     }
     nearest.sort_by(|one, other| other.similarity.total_cmp(&one.similarity));
     nearest.dedup_by(|one, other| one.name == other.name && one.version == other.version);
-    nearest.truncate(3);
+    nearest.truncate(MAX_NEAREST);
     let merged = ranked.into_iter().map(|mut ranked| {
         ranked.sort_by(|(rank, _, hit), (other_rank, _, other)| {
             rank.cmp(other_rank).then(other.similarity.total_cmp(&hit.similarity))
@@ -189,6 +197,22 @@ fn merge_responses(
 fn keep_close(hits: &mut RankedHits) {
     let best = hits.iter().map(|(_, hit)| hit.similarity).fold(0.0, f64::max);
     hits.retain(|(_, hit)| hit.similarity >= MIN_RELATIVE_SIMILARITY * best);
+}
+
+/// Removes hits that surely do something else than the intent asks for: to delete is not to post. Returns
+/// them as near misses.
+fn remove_contradictions(intent: &str, hits: &mut RankedHits) -> Vec<NearMiss> {
+    let Some(wanted) = wanted_effect(intent) else { return Vec::new() };
+    let contradicts = |(_, hit): &mut (usize, SearchHit)| {
+        // A hit does not say if it is read-only; then only its verbs count.
+        contradiction(wanted, &CapabilityEffects::new(hit.name.as_str(), &hit.description, false))
+    };
+    hits.extract_if(.., contradicts).map(|(_, hit)| to_near_miss(hit)).collect()
+}
+
+fn to_near_miss(hit: SearchHit) -> NearMiss {
+    let SearchHit { name, version, similarity, description, .. } = hit;
+    NearMiss { name, version, similarity, description }
 }
 
 fn is_same(one: &SearchHit, other: &SearchHit) -> bool {

@@ -6,6 +6,7 @@ use a2s_api::{
     AgentAction, AgentApproval, AgentDelegation, AgentQuestion, AgentRun, CapabilityRef, NearMiss,
     SkippedCandidate,
 };
+use a2s_intent::small_talk::SmallTalk;
 use serde_json::Value;
 
 use super::execute_candidate::PreparedRun;
@@ -17,6 +18,20 @@ const MAX_TEXT: usize = 400;
 const MAX_MEMBERS: usize = 20;
 const MAX_ITEMS: usize = 10;
 const MAX_DEPTH: usize = 4;
+
+/// The response to a message that asks for nothing.
+pub(super) fn small_talk(talk: SmallTalk) -> &'static str {
+    match talk {
+        SmallTalk::Help | SmallTalk::Abilities => {
+            "I find published capabilities and run them. Say what you want in your own words, for \
+             example \"tell me a joke\". I show what I understood, ask for missing inputs, and ask \
+             before I run anything that may change something. `a2s services` lists the services that I can use."
+        }
+        SmallTalk::Thanks => "You are welcome.",
+        SmallTalk::Greeting => "Hello. What would you like to do?",
+        SmallTalk::Cancel => "Nothing is running.",
+    }
+}
 
 /// The results, run by run.
 pub(super) fn describe_runs(runs: &[AgentRun]) -> String {

@@ -113,3 +113,17 @@ fn of_nearly_equal_candidates_the_one_with_given_inputs_comes_first() {
     );
     assert_eq!(order(&[("One", 0.58), ("Two", 0.6)]), ["One", "Two"]);
 }
+
+#[test]
+fn what_does_something_else_is_a_near_miss() {
+    let described = |name: &str, description: &str| {
+        (0, SearchHit { description: description.to_owned(), ..hit(name, 0.9) })
+    };
+    let post = described("PostTweet", "Posts a text as a tweet");
+    let delete = described("DeleteTweet", "Deletes a tweet");
+    let mut found = vec![post.clone(), delete];
+    let removed = remove_contradictions("please delete my tweet", &mut found);
+    assert_eq!(removed.iter().map(|near| near.name.as_str()).collect::<Vec<_>>(), ["PostTweet"]);
+    assert_eq!(found.len(), 1);
+    assert!(remove_contradictions("a tweet about dogs", &mut vec![post]).is_empty());
+}
