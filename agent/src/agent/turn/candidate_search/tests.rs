@@ -93,7 +93,7 @@ fn what_was_asked_about_is_tried_first() {
 }
 
 #[test]
-fn of_nearly_equal_candidates_the_one_with_given_inputs_comes_first() {
+fn of_nearly_equal_candidates_given_inputs_decide() {
     let order = |similarities: &[(&str, f64)]| -> Vec<String> {
         let hits = similarities.iter().map(|(name, similarity)| (0, hit(name, *similarity)));
         let mut choices: Vec<_> = hits.map(to_candidate).collect();
