@@ -18,4 +18,4 @@ pub mod word_similarity;
 
 pub use intent_text::{split_clauses, split_requests};
 pub use pattern::{ExtractedInput, extract_inputs, extract_values};
-pub use understanding::{UnderstoodInputs, understand_inputs};
+pub use understanding::{UnderstoodInputs, missing_inputs, understand_inputs};

@@ -126,11 +126,7 @@ pub fn extract_values(sentence: &str, fields: &[InputField]) -> Map<String, Valu
 
 /// Returns the part of a sentence that is read.
 pub(crate) fn truncate_sentence(sentence: &str) -> &str {
-    let mut end = sentence.len().min(MAX_SENTENCE);
-    while !sentence.is_char_boundary(end) {
-        end -= 1;
-    }
-    &sentence[..end]
+    &sentence[..sentence.floor_char_boundary(MAX_SENTENCE)]
 }
 
 #[cfg(test)]

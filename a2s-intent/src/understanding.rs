@@ -73,11 +73,18 @@ pub fn understand_inputs(sentence: &str, fields: &[InputField], today: Date) -> 
     reader.read_numbers();
     reader.read_lists_and_quotes();
     let extracted = reader.values;
-    let is_missing = |field: &&InputField| {
-        field.required && field.default.is_none() && !extracted.contains_key(&field.name)
-    };
-    let missing = fields.iter().filter(is_missing).map(|field| field.name.clone()).collect();
+    let missing = missing_inputs(fields, &extracted).map(|field| field.name.clone()).collect();
     UnderstoodInputs { extracted, missing }
+}
+
+/// Returns the required inputs without a value and without a default.
+pub fn missing_inputs<'f>(
+    fields: &'f [InputField],
+    values: &Map<String, Value>,
+) -> impl Iterator<Item = &'f InputField> {
+    fields.iter().filter(|field| {
+        field.required && field.default.is_none() && !values.contains_key(&field.name)
+    })
 }
 
 /// A sentence that is being read, with the values so far.

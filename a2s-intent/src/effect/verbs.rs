@@ -77,8 +77,8 @@ impl VerbTable {
     }
 }
 
-/// Returns the forms of a verb by the rules of spelling. A word that ends in one consonant gets `booking` and
-/// `bookking`: the wrong one of the two is not a word, and nobody writes it.
+/// Returns the forms of a verb by the rules of spelling. After a vowel and a consonant there are two
+/// gerunds, such as `getting` and `geting`; the wrong one does no harm.
 fn inflect(verb: &str) -> Vec<(VerbForm, String)> {
     let is_vowel = |letter: char| "aeiou".contains(letter);
     let mut reversed = verb.chars().rev();

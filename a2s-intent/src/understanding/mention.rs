@@ -61,17 +61,14 @@ pub(super) fn assign_mentions<'f>(
         let value = field.and_then(|(field, kind)| Some((*field, kind.convert(field, group)?)));
         assigned.extend(value);
     }
-    // Two mentions for one field: which one is meant cannot be told.
+    // When several mentions name one field, it is not clear which one is meant.
     let disputed = |at: usize| chosen[at].is_some() && !is_clear(at);
     fields.retain(|(field, _)| assigned.iter().all(|(taken, _)| taken.name != field.name));
     if (0..groups.len()).any(disputed) {
         return assigned;
     }
-    let mut at = 0;
-    groups.retain(|_| {
-        at += 1;
-        chosen[at - 1].is_none()
-    });
+    let mut chosen = chosen.into_iter();
+    groups.retain(|_| chosen.next().flatten().is_none());
     if let [first, second] = groups.as_slice()
         && let Some(pair) = assign_amount(first, second, &fields)
     {

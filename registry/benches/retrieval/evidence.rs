@@ -49,7 +49,7 @@ pub(crate) fn print(model: &Model, folder: &Path, names: &[&str]) {
                         .take(HITS)
                         .map(|hit| {
                             let group = shelf.group(hit.capability);
-                            let right = name == other && query.gold.contains(group);
+                            let right = is_own_set && query.gold.contains(group);
                             (hit.height, hit.relevance, right)
                         })
                         .collect();

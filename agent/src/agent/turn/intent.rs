@@ -2,7 +2,7 @@
 
 use a2s::{Digest, InputField};
 use a2s_api::{AgentRequest, CapabilityRef};
-use a2s_intent::{reply, split_requests, understand_inputs};
+use a2s_intent::{missing_inputs, reply, split_requests, understand_inputs};
 use jiff::civil::Date;
 use serde_json::{Map, Value};
 
@@ -73,11 +73,7 @@ impl UserIntent {
 
     /// Returns the number of required inputs whose values the user has not given.
     pub(super) fn count_missing(&self, fields: &[InputField], today: Date) -> usize {
-        let known = self.known_inputs(fields, today);
-        let is_missing = |field: &&InputField| {
-            field.required && field.default.is_none() && !known.contains_key(&field.name)
-        };
-        fields.iter().filter(is_missing).count()
+        missing_inputs(fields, &self.known_inputs(fields, today)).count()
     }
 }
 

@@ -25,7 +25,8 @@ pub(super) fn small_talk(talk: SmallTalk) -> &'static str {
         SmallTalk::Help | SmallTalk::Abilities => {
             "I find published capabilities and run them. Say what you want in your own words, for \
              example \"tell me a joke\". I show what I understood, ask for missing inputs, and ask \
-             before I run anything that may change something. `a2s services` lists the services that I can use."
+             before I run anything that may change something. `a2s services` lists the services \
+             that I can use."
         }
         SmallTalk::Thanks => "You are welcome.",
         SmallTalk::Greeting => "Hello. What would you like to do?",
