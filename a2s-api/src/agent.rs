@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
-    ApprovalSubject, CapabilityRef, DecisionSource, NearMiss, PlanResponse, RunError, RunEvent,
-    RunStatus, SearchFilters, SelectionStrategy,
+    ApprovalSubject, CapabilityRef, DecisionSource, MatchStrength, NearMiss, PlanResponse,
+    RunError, RunEvent, RunStatus, SearchFilters, SelectionStrategy,
 };
 
 /// One turn of a conversation with the agent.
@@ -106,6 +106,12 @@ pub struct PendingQuestion {
     /// another agent with the message to it. If the actions have changed, the agent asks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consent: Option<Digest>,
+    /// The weak matches that the user accepts by any answer but a no.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<CapabilityRef>,
+    /// The capabilities that fit equally. The answer names one of them, or gives its number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<CapabilityRef>,
 }
 
 /// The events of a turn.
@@ -207,8 +213,11 @@ pub struct AgentCandidate {
     pub capability: CapabilityRef,
     /// The function that it performs.
     pub description: String,
-    /// The score under the strategy, 0 to 1.
+    /// The probability that it does what the intent asks for, 0 to 1.
     pub score: f64,
+    /// The strength of the match.
+    #[serde(default, rename = "match")]
+    pub strength: MatchStrength,
     /// The registry that contains it.
     pub registry: String,
 }
@@ -352,10 +361,13 @@ pub struct DelegationResult {
 /// The information that the agent needs to continue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentQuestion {
-    /// The inputs that the agent asks for. Empty when it asks for consent: to a proposal, or to use a
-    /// capability that may change more than the best one, which could not be used. The client sends secret
-    /// inputs in `inputs` of its response, never in a message.
+    /// The inputs that the agent asks for. Empty when it asks for consent: to a proposal, to a weak match, or
+    /// to use a capability that may change more than the best one, which could not be used. The client sends
+    /// secret inputs in `inputs` of its response, never in a message.
     pub fields: Vec<InputField>,
+    /// The weak matches that the question is about, or the capabilities that fit equally.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<AgentCandidate>,
     /// The proposal, when no published capability does the whole task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<AgentProposal>,
@@ -369,11 +381,34 @@ pub struct AgentQuestion {
     pub pending: PendingQuestion,
 }
 
+impl PendingQuestion {
+    /// Creates the state of a question about a request, without inputs.
+    #[must_use]
+    pub fn new(query: String, capability: Option<CapabilityRef>) -> Self {
+        Self {
+            query,
+            capability,
+            inputs: Map::new(),
+            missing: Vec::new(),
+            consent: None,
+            accepted: Vec::new(),
+            choices: Vec::new(),
+        }
+    }
+}
+
 impl AgentQuestion {
     /// Creates a question that asks for a yes and not for inputs.
     #[must_use]
     pub fn new(pending: PendingQuestion) -> Self {
-        Self { fields: Vec::new(), proposal: None, actions: Vec::new(), delegation: None, pending }
+        Self {
+            fields: Vec::new(),
+            choices: Vec::new(),
+            proposal: None,
+            actions: Vec::new(),
+            delegation: None,
+            pending,
+        }
     }
 
     /// Returns true when the question asks for consent to actions or to a delegation. A missing response

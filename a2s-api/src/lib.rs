@@ -68,9 +68,9 @@ pub use plan::{
 pub use problem::Problem;
 pub use registry::{
     BatchSearchResponse, CapabilityList, CapabilitySummary, CapabilityVersions,
-    IntentSearchResponse, NearMiss, PublishResponse, ScoreTerm, SearchFilters, SearchHit,
-    SearchLevel, SearchMetadata, SearchMode, SearchRequest, SearchResponse, VerifyRequest,
-    VerifyResponse,
+    IntentSearchResponse, MatchStrength, NearMiss, PublishResponse, ScoreTerm, SearchFilters,
+    SearchHit, SearchLevel, SearchMetadata, SearchMode, SearchRequest, SearchResponse,
+    VerifyRequest, VerifyResponse,
 };
 pub use replay::{ReplayRequest, ReplayResponse, ReplayTarget, ReplayedStep, StepDiff, ValueDiff};
 pub use run::{

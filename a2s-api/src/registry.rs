@@ -8,6 +8,7 @@ use a2s::{
 use jiff::Timestamp;
 use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::strategy::SelectionStrategy;
@@ -229,6 +230,9 @@ pub struct SearchMetadata {
     /// not hits: check them before a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<NearMiss>,
+    /// The score that the best capability needed, when nothing was close enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needed_score: Option<f64>,
     /// The way in which the built-in embedder compared the hits; absent with another embedder. An intent of
     /// more than about two hundred words, and searches beyond the queue, are always answered `fast`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -257,7 +261,10 @@ pub struct NearMiss {
     /// Its live version.
     #[schema(value_type = schema::Version)]
     pub version: Version,
-    /// The absolute similarity of meaning, 0 to 1. It is too low for a search hit.
+    /// The probability that it does what the intent asks for, 0 to 1. It is too low for a search hit.
+    #[serde(default)]
+    pub score: f64,
+    /// The absolute similarity of meaning, 0 to 1.
     pub similarity: f64,
     /// The purpose of the capability.
     pub description: String,
@@ -268,8 +275,16 @@ pub struct NearMiss {
 pub struct SearchHit {
     /// The name in kebab-case.
     pub id: String,
-    /// The score under the chosen strategy, 0 to 1. Scores are comparable only within one response.
+    /// The probability that the capability does what the intent asks for, 0 to 1. It is comparable between
+    /// responses and between registries.
     pub score: f64,
+    /// `strong` for a score of 0.4 and more without a contradiction.
+    #[serde(default, rename = "match")]
+    pub strength: MatchStrength,
+    /// The value by which the hits are sorted, 0 to 1: the weighed terms of the strategy. It is comparable
+    /// only within one response.
+    #[serde(default)]
+    pub rank_score: f64,
     /// The purpose of the capability.
     pub description: String,
     /// The number of runs of this version.
@@ -299,14 +314,49 @@ pub struct SearchHit {
     /// that fits by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed_by: Option<CapabilityName>,
-    /// The terms of the score; their contributions add up to it.
+    /// The contradiction between the effect that the intent asks for and those of the capability, in
+    /// words. Absent when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contradiction: Option<String>,
+    /// The inputs that the intent gives, by name. Each fits the schema of its input.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub extracted: Map<String, Value>,
+    /// The names of the required inputs that the intent does not give and that have no default.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// The terms of the rank score; their contributions add up to it.
     pub explanation: Vec<ScoreTerm>,
 }
 
-/// One term of a score.
+/// The strength of a match.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum MatchStrength {
+    /// The capability may do something else: check it before a run. Registries before `match` existed do not
+    /// say it, so their hits are weak.
+    #[default]
+    Weak,
+    /// The capability probably does what the intent asks for.
+    Strong,
+}
+
+impl MatchStrength {
+    /// The strength as the API writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Weak => "weak",
+            Self::Strong => "strong",
+        }
+    }
+}
+
+/// One term of a rank score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ScoreTerm {
-    /// `similarity`, `success_rate`, `usage`, `simplicity`, `permissions` or `service_health`.
+    /// `relevance`, `success_rate`, `usage`, `simplicity`, `permissions` or `service_health`.
     pub term: String,
     /// Its value, 0 to 1.
     pub value: f64,

@@ -61,7 +61,7 @@ pub struct ServiceHit {
     /// The service.
     #[serde(flatten)]
     pub service: ServiceSummary,
-    /// The score of its best match, 0 to 1. Scores are comparable only within one response.
+    /// The score of its best match, 0 to 1.
     pub score: f64,
     /// The number of its capabilities among the 100 that fit best.
     pub matching_capabilities: usize,
@@ -76,8 +76,7 @@ pub struct ServiceMatch {
     pub name: CapabilityName,
     /// The function that it performs.
     pub description: String,
-    /// The contribution to the service's score: the score of the hit, divided by the number of services
-    /// that the capability talks to.
+    /// The probability that the capability does what the intent asks for, 0 to 1.
     pub score: f64,
     /// The absolute similarity of meaning, 0 to 1.
     pub similarity: f64,

@@ -34,12 +34,12 @@ enum SingleStrategy {
     Weights(StrategyWeights),
 }
 
-/// The weight of each term of the score, 0 to 1; they need not add up to 1.
+/// The weight of each term of the rank score, 0 to 1; they need not add up to 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = Weights)]
 pub struct StrategyWeights {
-    /// The weight of semantic similarity.
+    /// The weight of the relevance, which follows from the semantic similarity.
     #[serde(default)]
     pub vector_similarity: f64,
     /// The weight of reliability.
@@ -57,8 +57,8 @@ pub struct StrategyWeights {
     /// The weight of the current availability of the services.
     #[serde(default)]
     pub service_health: f64,
-    /// The minimum value, 0 to 1, of a term of the explanation: `{"success_rate": 0.9}`. The strategy does
-    /// not choose a capability with a lower value.
+    /// The minimum value, 0 to 1, of `score`, `similarity` or a term of the explanation but `relevance`:
+    /// `{"success_rate": 0.9}`. The strategy does not choose a capability with a lower value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub minimum: BTreeMap<String, f64>,
 }

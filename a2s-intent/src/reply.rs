@@ -67,6 +67,16 @@ const CONSENTS: [&str; 13] = [
     "try it",
 ];
 
+/// The maximum number of words of a reply that names a choice. A longer one is a new request.
+const MAX_CHOICE_WORDS: usize = 6;
+/// Words for a choice by its number.
+const NUMBER_WORDS: [&[&str]; 4] = [
+    &["1", "first", "former", "1st"],
+    &["2", "second", "latter", "2nd"],
+    &["3", "third", "3rd"],
+    &["4", "fourth", "4th"],
+];
+
 /// Returns true when the reply refuses to answer.
 #[must_use]
 pub fn is_refusal(reply: &str) -> bool {
@@ -77,6 +87,49 @@ pub fn is_refusal(reply: &str) -> bool {
 #[must_use]
 pub fn is_consent(reply: &str) -> bool {
     CONSENTS.contains(&normalize_words(reply).as_str())
+}
+
+/// Returns the index of the choice that a reply names, by a part of its name or by its number. None when it
+/// names none or several. A bare consent takes the first.
+///
+/// ```
+/// # use a2s_intent::reply::read_choice;
+/// let names = ["GetWeather", "GetForecast"];
+/// assert_eq!(read_choice("the second one, please", names), Some(1));
+/// assert_eq!(read_choice("the forecast", names), Some(1));
+/// assert_eq!(read_choice("tell me a joke", names), None);
+/// ```
+#[must_use]
+pub fn read_choice<'n>(reply: &str, names: impl IntoIterator<Item = &'n str>) -> Option<usize> {
+    let reply = normalize_words(reply);
+    if CONSENTS.contains(&reply.as_str()) {
+        return Some(0);
+    }
+    let said: Vec<&str> = reply.split(' ').collect();
+    if said.len() > MAX_CHOICE_WORDS {
+        return None;
+    }
+    let numbered = NUMBER_WORDS.iter().position(|words| words.iter().any(|w| said.contains(w)));
+    let names: Vec<_> = names.into_iter().map(words_of_choice).collect();
+    // A word that several names have tells nothing.
+    let is_named = |index: usize| {
+        names[index].iter().any(|word| {
+            said.contains(&word.as_str())
+                && names.iter().enumerate().all(|(at, other)| at == index || !other.contains(word))
+        })
+    };
+    let mut named = (0..names.len()).filter(|index| is_named(*index));
+    match (named.next(), named.next()) {
+        (Some(index), None) => Some(index),
+        (None, _) => numbered.filter(|index| *index < names.len()),
+        (Some(_), Some(_)) => None,
+    }
+}
+
+/// The words of a name in lower case, and the complete name.
+fn words_of_choice(name: &str) -> Vec<String> {
+    let words = normalize_words(&a2s::split_name(name));
+    words.split(' ').map(str::to_owned).chain([name.to_lowercase()]).collect()
 }
 
 /// Returns the words of a text in lower case, with one space between them.
@@ -180,6 +233,24 @@ mod tests {
     #[track_caller]
     fn check(reply: &str, fields: &[InputField], expected: &Value) {
         assert_eq!(Value::Object(read_values(reply, fields)), *expected, "{reply}");
+    }
+
+    #[test]
+    fn a_choice_is_named_or_numbered() {
+        let names = ["GetWeather", "GetForecast", "GetAirQuality"];
+        for (reply, expected) in [
+            ("2", Some(1)),
+            ("the first one", Some(0)),
+            ("GetForecast", Some(1)),
+            ("air quality please", Some(2)),
+            ("yes", Some(0)),
+            ("weather or forecast", None),
+            ("get", None),
+            ("4", None),
+            ("what is the weather in Paris in the next two days", None),
+        ] {
+            assert_eq!(read_choice(reply, names), expected, "{reply}");
+        }
     }
 
     #[test]

@@ -30,8 +30,8 @@ pub const MAX_STEPS: usize = 4;
 const MAX_CANDIDATES: usize = 4;
 /// The maximum number of proposals.
 const MAX_PROPOSALS: usize = 3;
-/// The smallest similarity of a candidate, as a share of the best one.
-const MIN_RELATIVE_SIMILARITY: f64 = 0.6;
+/// The smallest score of a candidate, as a share of the best one.
+const MIN_RELATIVE_SCORE: f64 = 0.5;
 /// The factor on the score of a chain for each required input that stays open.
 const OPEN_INPUT_FACTOR: f64 = 0.98;
 
@@ -49,8 +49,8 @@ pub struct ChainRequest {
 pub struct ChainCandidate {
     /// Its checked document.
     pub document: Arc<Document>,
-    /// The similarity of the search hit, 0 to 1, comparable between requests.
-    pub similarity: f64,
+    /// The score of the search hit, 0 to 1, comparable between requests.
+    pub score: f64,
 }
 
 /// A chain that may do all parts of the request.
@@ -138,11 +138,11 @@ pub fn compose(requests: &[ChainRequest], author: &str) -> Vec<ChainProposal> {
 }
 
 fn members_of(request: &ChainRequest) -> Vec<(ChainMember<'_>, f64)> {
-    let best = request.candidates.iter().map(|c| c.similarity).fold(0.0, f64::max);
-    let near = request.candidates.iter().filter(|c| c.similarity >= MIN_RELATIVE_SIMILARITY * best);
+    let best = request.candidates.iter().map(|c| c.score).fold(0.0, f64::max);
+    let near = request.candidates.iter().filter(|c| c.score >= MIN_RELATIVE_SCORE * best);
     let part = |candidate| {
-        let ChainCandidate { document, similarity }: &ChainCandidate = candidate;
-        (ChainMember { text: &request.text, document }, *similarity)
+        let ChainCandidate { document, score }: &ChainCandidate = candidate;
+        (ChainMember { text: &request.text, document }, *score)
     };
     near.take(MAX_CANDIDATES).map(part).collect()
 }
@@ -202,7 +202,7 @@ impl<'p, 'r> ChainDraft<'p, 'r> {
             }
             steps.push(ChainStep { document: part.document, bindings: feeds });
         }
-        let fit = chain.iter().map(|(_, similarity)| similarity).sum::<f64>() / chain.len() as f64;
+        let fit = chain.iter().map(|(_, score)| score).sum::<f64>() / chain.len() as f64;
         let sure = links.iter().map(|link| link.sure).fold(1.0, f64::min);
         let open = parts.iter().zip(&steps).flat_map(|(part, step)| {
             let inputs = part.interface().inputs.iter();

@@ -238,7 +238,9 @@ async fn search(
         description: hit.description.clone(),
         deprecated: hit.deprecated.as_ref().map(Deprecation::to_single_line),
         inputs: hit.parameters.iter().map(Into::into).collect(),
-        similarity: hit.similarity,
+        score: hit.score,
+        strength: hit.strength.as_str(),
+        contradiction: hit.contradiction.clone(),
         success_rate: hit.success_rate,
         required_permissions: hit.required_permissions.iter().map(ToString::to_string).collect(),
     };
@@ -246,7 +248,7 @@ async fn search(
         name: near.name.to_string(),
         version: near.version.to_string(),
         description: near.description.clone(),
-        similarity: near.similarity,
+        score: near.score,
     };
     let answer = SearchToolResult {
         capabilities: hits.iter().map(hit).collect(),

@@ -295,8 +295,14 @@ pub(super) struct ToolSearchHit {
     pub(super) deprecated: Option<String>,
     /// Its inputs
     pub(super) inputs: Vec<ToolInput>,
-    /// The similarity to the intent, 0 to 1
-    pub(super) similarity: f64,
+    /// The probability that it does what the intent asks for, 0 to 1
+    pub(super) score: f64,
+    /// `strong`, or `weak`: ask the user before you run a weak match
+    #[serde(rename = "match")]
+    pub(super) strength: &'static str,
+    /// The contradiction between the intent and the capability
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) contradiction: Option<String>,
     /// The share of runs that succeeded
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) success_rate: Option<f64>,
@@ -312,8 +318,8 @@ pub(super) struct ToolNearMiss {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) description: String,
-    /// The similarity to the intent, 0 to 1
-    pub(super) similarity: f64,
+    /// The probability that it does what the intent asks for, 0 to 1
+    pub(super) score: f64,
 }
 
 /// An input of a capability.

@@ -42,7 +42,7 @@ mod text;
 mod unit_vector;
 mod wordpiece_tokenizer;
 
-pub use self::elsewhere::Elsewhere;
+pub use self::elsewhere::elsewhere_height;
 pub use self::endpoint::{EmbeddingEndpoint, EndpointConfig, VectorEncoding};
 #[cfg(feature = "local-embedder")]
 pub use self::local::LocalModel;
@@ -126,16 +126,17 @@ pub enum Error {
 }
 
 impl Embedder {
-    /// Returns the built-in embedder, which is always available.
+    /// Returns the built-in embedder, which is always available: the table, and the sentence encoder, which
+    /// compares what the table finds.
     #[must_use]
     pub fn built_in() -> Self {
-        Self::BuiltIn(BuiltIn::new())
+        Self::BuiltIn(BuiltIn { mode: SearchMode::Quality, ..BuiltIn::new() })
     }
 
-    /// Returns the built-in embedder with the sentence encoder, which compares what it finds.
+    /// Returns the built-in embedder without the sentence encoder.
     #[must_use]
-    pub fn quality() -> Self {
-        Self::BuiltIn(BuiltIn { mode: SearchMode::Quality, ..BuiltIn::new() })
+    pub fn fast() -> Self {
+        Self::BuiltIn(BuiltIn::new())
     }
 
     /// Creates an embedder for a service that speaks the embeddings API of `OpenAI`. It sends no request

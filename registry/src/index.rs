@@ -127,6 +127,12 @@ impl IndexerHandle {
             rebuild_waiters: Vec::new(),
             build: None,
         };
+        let (points, stopped) = (indexer.points.clone(), stop.clone());
+        tokio::spawn(stopped.run_until_cancelled_owned(async move {
+            if let Err(error) = points.encode_sentences().await {
+                tracing::warn!(%error, "some capabilities are compared without the sentence encoder");
+            }
+        }));
         let task = tokio::spawn(indexer.run(inbox, stop.clone()));
         Self {
             progress,

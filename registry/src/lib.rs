@@ -70,8 +70,9 @@
 //!   not verified.
 //! - **Acknowledged data is on disk**, and in the index soon after, even if the process is killed
 //!   between the two.
-//! - **Search is absolute and explained.** A hit has a similarity that can be compared between
-//!   responses, and the terms of its score; when nothing is close enough, the response has no hits.
+//! - **Search is absolute and explained.** The score of a hit is a probability that can be compared
+//!   between responses, and the terms of its rank add up; when nothing is close enough, the response has no
+//!   hits.
 //!
 //! # Map
 //!
@@ -93,6 +94,7 @@ mod documents;
 pub mod embed;
 mod embedding_service;
 mod error;
+mod fit;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzz;

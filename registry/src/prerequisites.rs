@@ -52,7 +52,7 @@ pub struct Prerequisite {
 /// prerequisites that the search did not find. The first place never changes.
 ///
 /// `find` names the searches for what a candidate takes. Returns the prerequisites that got their relevance
-/// from a hit.
+/// from a hit, with its evidence: they are meant as probably as the hit is.
 pub fn lift_prerequisites(
     candidates: &mut Vec<FusedCandidate>,
     find: impl Fn(CapabilityId) -> Vec<CapabilityId>,
@@ -61,25 +61,28 @@ pub fn lift_prerequisites(
         .iter()
         .take(DEMANDING_HITS)
         .filter(|candidate| candidate.fits)
-        .map(|candidate| (candidate.capability, candidate.relevance))
+        .copied()
         .collect();
     let mut lifted: Vec<Prerequisite> = Vec::new();
-    for (needed_by, relevance) in demanding {
+    for hit in demanding {
+        let needed_by = hit.capability;
         for capability in find(needed_by) {
-            let least = PREREQUISITE_SHARE * relevance;
+            let least = PREREQUISITE_SHARE * hit.relevance;
             let known = candidates.iter_mut().find(|known| known.capability == capability);
             match known {
                 Some(known) if known.relevance >= least => {
                     known.fits = true;
                     continue;
                 }
-                Some(known) => (known.relevance, known.fits) = (least, true),
+                Some(known) => {
+                    (known.relevance, known.evidence, known.fits) = (least, hit.evidence, true);
+                }
                 None => candidates.push(FusedCandidate {
                     capability,
                     relevance: least,
                     similarity: 0.0,
-                    height: f64::NEG_INFINITY,
-                    fits: true,
+                    contradicts: false,
+                    ..hit
                 }),
             }
             lifted.retain(|other| other.capability != capability);
@@ -93,6 +96,7 @@ pub fn lift_prerequisites(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fit::HitEvidence;
 
     fn entity(words: &[&str]) -> Entity {
         words.iter().map(|word| (*word).to_owned()).collect()
@@ -121,8 +125,15 @@ mod tests {
     }
 
     fn candidate(id: i64, relevance: f64) -> FusedCandidate {
-        let capability = CapabilityId(id);
-        FusedCandidate { capability, relevance, similarity: 0.5, height: 3.0, fits: true }
+        FusedCandidate {
+            capability: CapabilityId(id),
+            relevance,
+            similarity: 0.5,
+            height: 3.0,
+            evidence: HitEvidence::WordsAlone,
+            contradicts: false,
+            fits: true,
+        }
     }
 
     #[test]

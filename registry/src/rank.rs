@@ -2,7 +2,7 @@
 //!
 //! Six terms are weighed, each from 0 to 1: relevance (see [`crate::rank_fusion`]), success rate, usage,
 //! simplicity, how little has to be permitted, and whether the services are up. The weighed terms add
-//! up to the score, to the last bit.
+//! up to the rank score, to the last bit.
 
 mod strategy;
 
@@ -23,15 +23,22 @@ const MANY_RUNS: f64 = 10_000.0;
 /// A number for each term.
 type PerTerm = [f64; TERMS.len()];
 
-/// The terms of a score, as explanations name them.
+/// The terms of a rank score, as explanations name them.
 const TERMS: [&str; 6] =
-    ["similarity", "success_rate", "usage", "simplicity", "permissions", "service_health"];
+    ["relevance", "success_rate", "usage", "simplicity", "permissions", "service_health"];
+/// The values that a strategy can have a minimum for: they are absolute, unlike the relevance.
+const ABSOLUTE_TERMS: [&str; 7] =
+    ["score", "similarity", "success_rate", "usage", "simplicity", "permissions", "service_health"];
 
 /// The features of one hit for the ranking.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RankingFeatures {
-    /// The relevance, 0 to 1.
+    /// The relevance, 0 to 1: relative to the other hits.
     pub(crate) relevance: f64,
+    /// The probability that it does what the intent asks for.
+    pub(crate) score: f64,
+    /// The absolute similarity of meaning, 0 to 1.
+    pub(crate) similarity: f64,
     /// The current weights of its runs.
     pub(crate) runs: RunWeight,
     pub(crate) complexity: Complexity,
@@ -46,19 +53,19 @@ pub(crate) struct RankingFeatures {
 pub(crate) struct RankedChoice {
     /// Its index in the input.
     pub(crate) index: usize,
-    /// Its score under the strategy, and under each later one in the list.
-    scores: Vec<f64>,
+    /// Its rank score under the strategy, and under each later one in the list.
+    rank_scores: Vec<f64>,
 }
 
 impl RankedChoice {
-    /// Returns the score under the strategy that chose the hit.
-    pub(crate) fn score(&self) -> f64 {
-        self.scores.first().copied().unwrap_or_default()
+    /// Returns the rank score under the strategy that chose the hit.
+    pub(crate) fn rank_score(&self) -> f64 {
+        self.rank_scores.first().copied().unwrap_or_default()
     }
 
     /// Compares two hits. The better one comes first.
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
-        let pairs = self.scores.iter().zip(&other.scores);
+        let pairs = self.rank_scores.iter().zip(&other.rank_scores);
         pairs.map(|(a, b)| b.total_cmp(a)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 }
@@ -74,6 +81,11 @@ impl RankingFeatures {
             self.health,
         ]
     }
+
+    fn absolute_values(&self) -> [f64; ABSOLUTE_TERMS.len()] {
+        let [_, success_rate, usage, simplicity, permissions, health] = self.values();
+        [self.score, self.similarity, success_rate, usage, simplicity, permissions, health]
+    }
 }
 
 /// The index of the first strategy that admits a hit, and the hits that it admits, in input order. None
@@ -82,23 +94,23 @@ pub(crate) fn choose_strategy(
     merits: &[RankingFeatures],
     strategies: &[RankStrategy],
 ) -> Option<(usize, Vec<RankedChoice>)> {
-    let values: Vec<_> = merits.iter().map(RankingFeatures::values).collect();
     (0..strategies.len()).find_map(|place| {
         let rest = strategies.get(place..)?;
         let strategy = rest.first()?;
-        let admitted = values.iter().enumerate().filter(|(_, values)| strategy.admits(values));
+        let admitted = merits.iter().enumerate().filter(|(_, hit)| strategy.admits(hit));
         let chosen: Vec<_> = admitted
-            .map(|(index, values)| {
-                let scores = rest.iter().map(|strategy| score(values, strategy)).collect();
-                RankedChoice { index, scores }
+            .map(|(index, hit)| {
+                let values = hit.values();
+                let rank_scores = rest.iter().map(|strategy| rank_score(&values, strategy));
+                RankedChoice { index, rank_scores: rank_scores.collect() }
             })
             .collect();
         (!chosen.is_empty()).then_some((place, chosen))
     })
 }
 
-/// Returns the terms that add up to the score of a hit, in this order.
-pub(crate) fn explain_score(merits: &RankingFeatures, strategy: &RankStrategy) -> Vec<ScoreTerm> {
+/// Returns the terms that add up to the rank score of a hit, in this order.
+pub(crate) fn explain_rank(merits: &RankingFeatures, strategy: &RankStrategy) -> Vec<ScoreTerm> {
     let shares = TERMS.into_iter().zip(strategy.shares());
     let terms = shares.zip(merits.values()).map(|((term, weight), value)| ScoreTerm {
         term: term.to_owned(),
@@ -109,7 +121,7 @@ pub(crate) fn explain_score(merits: &RankingFeatures, strategy: &RankStrategy) -
     terms.collect()
 }
 
-fn score(values: &PerTerm, strategy: &RankStrategy) -> f64 {
+fn rank_score(values: &PerTerm, strategy: &RankStrategy) -> f64 {
     values.iter().zip(strategy.shares()).map(|(value, share)| value * share).sum()
 }
 
@@ -158,6 +170,8 @@ mod tests {
     fn plain() -> RankingFeatures {
         RankingFeatures {
             relevance: 0.5,
+            score: 0.7,
+            similarity: 0.4,
             runs: runs(9.0, 1.0),
             complexity: Complexity::Medium,
             permissions: 1,
@@ -184,6 +198,18 @@ mod tests {
         };
         assert_eq!(least(0.5), Some((0, vec![0])));
         assert_eq!(least(0.51), None);
+    }
+
+    #[test]
+    fn minimum_scores_do_not_depend_on_the_relevance() {
+        for (term, value) in [("score", 0.7), ("similarity", 0.4)] {
+            let least = |least: f64| {
+                let asked = json!({"vectorSimilarity": 1, "minimum": {term: least}});
+                order(&[RankingFeatures { relevance: 1.0, ..plain() }], asked)
+            };
+            assert_eq!(least(value), Some((0, vec![0])), "{term}");
+            assert_eq!(least(value + 0.01), None, "{term}");
+        }
     }
 
     #[test]
@@ -250,7 +276,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn terms_add_up_to_a_score_from_0_to_1(
+        fn terms_add_up_to_a_rank_score_from_0_to_1(
             relevance in 0f64..=1.0,
             good in 0f64..40_000.0,
             bad in 0f64..40_000.0,
@@ -261,8 +287,7 @@ mod tests {
         ) {
             prop_assume!(0.001 < weights.iter().sum::<f64>());
             let runs = RunWeight { good, bad, runs: good + bad + neither };
-            let merits =
-                RankingFeatures { relevance, runs, complexity: Complexity::Medium, permissions, health };
+            let merits = RankingFeatures { relevance, runs, permissions, health, ..plain() };
             let [similarity, success, usage, complexity, few, well] = weights;
             let asked = Asked::Weights(StrategyWeights {
                 vector_similarity: similarity,
@@ -275,9 +300,9 @@ mod tests {
             });
             let strategies = parse_strategies(Some(&asked)).unwrap();
             let (_, chosen) = choose_strategy(&[merits], &strategies).unwrap();
-            let terms = explain_score(&merits, &strategies[0]);
+            let terms = explain_rank(&merits, &strategies[0]);
             let sum: f64 = terms.iter().map(|term| term.contribution).sum();
-            prop_assert_eq!(sum, chosen[0].score());
+            prop_assert_eq!(sum, chosen[0].rank_score());
             prop_assert!((0.0..=1.0 + 1e-9).contains(&sum));
             let shares: f64 = terms.iter().map(|term| term.weight).sum();
             prop_assert!((shares - 1.0).abs() < 1e-9);

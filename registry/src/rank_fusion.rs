@@ -2,14 +2,15 @@
 //!
 //! *Fusion*: each probe (the whole intent, and each clause of it) gives points two or three scores: a
 //! cosine, a BM25, and a cosine by the sentence encoder. They become one relevance. *Service*: what else
-//! fits of the service counts a little. *Fit*: on the scale of its embedder, a cosine is an absolute
-//! measure of nearness, independent of the other hits. When the best is not near enough, nothing fits; when
-//! it is, all candidates fit that are not far off. The result for a capability depends only on itself and
-//! on better ones of the response, so that a weaker hit never changes the order of stronger ones.
+//! fits of the service counts a little. *Effects*: a capability that does something else than the intent
+//! asks for comes after others. Whether a candidate fits at all is decided by [`crate::fit`]. The relevance
+//! of a capability depends only on itself and on better ones of the response, so that a weaker hit never
+//! changes the order of stronger ones.
 
 use std::collections::BTreeMap;
 
-use crate::embed::{Elsewhere, SimilarityScale};
+use crate::embed::SimilarityScale;
+use crate::fit::{FitEvidence, HitEvidence, mark_fitting};
 use crate::store::CapabilityId;
 use crate::vectors::VectorHit;
 
@@ -36,22 +37,17 @@ const SERVICE_SHARE: f64 = 0.3;
 const SERVICE_CANDIDATES: usize = 3;
 /// The number of candidates whose services count.
 pub const SERVICE_LIMIT: usize = 50;
-/// The minimum height of a similarity at which a single capability fits.
-const NEAR: f64 = 1.58;
-/// The additional nearness that the best of many must have, for each e-fold of the comparisons.
-const NEAR_RISE: f64 = 0.39;
-/// The minimum leads over operations elsewhere. A lower lead counts as this one, because a difference of
-/// the descriptions alone can make an operation elsewhere much nearer.
-const MIN_LEAD: f64 = -0.5;
-const MIN_LEAD_OF_TEN: f64 = -0.25;
+/// The factor for the relevance of a capability that does something else than the intent asks for.
+const CONTRADICTION_FACTOR: f64 = 0.5;
 
 /// The result of a probe.
 #[derive(Debug, Clone, Default)]
 pub struct ProbeHits {
     /// The hits of the index.
     pub hits: Vec<VectorHit>,
-    /// The nearness of the probe to operations elsewhere; `None` without the sentence encoder.
-    pub elsewhere: Option<Elsewhere>,
+    /// The [height](crate::embed::elsewhere_height) of operations elsewhere; `None` without the sentence
+    /// encoder.
+    pub elsewhere: Option<f64>,
 }
 
 /// The facts about the index that [`fuse`] needs.
@@ -77,22 +73,32 @@ pub struct FusedCandidate {
     pub similarity: f64,
     /// The best height of a similarity of a probe: the mean over the embedders.
     pub height: f64,
+    /// The absolute evidence that it does what the intent asks for.
+    pub evidence: HitEvidence,
+    /// Set when it does something else than the intent asks for.
+    pub contradicts: bool,
     /// Set when it fits in absolute terms.
     pub fits: bool,
+}
+
+impl FusedCandidate {
+    /// The probability that the capability does what the intent asks for, 0 to 1.
+    #[must_use]
+    pub fn score(&self) -> f64 {
+        self.evidence.score(self.relevance, self.contradicts)
+    }
 }
 
 /// Fuses the hits of the probes into one list, the best first.
 ///
 /// The first probe is the whole intent, the others are its clauses.
 ///
-/// When the best is not near enough, nothing fits. When it is, all candidates fit that would fit on their
-/// own.
-///
 /// An intent in a script that the embedder does not know has no cosines: then every point that shares a
 /// word fits.
 #[must_use]
 pub fn fuse(probes: &[ProbeHits], scales: &FusionScales) -> Vec<FusedCandidate> {
     let mut candidates: BTreeMap<CapabilityId, FusedCandidate> = BTreeMap::new();
+    let evidence = FitEvidence::of(probes, scales);
     for (index, probe) in probes.iter().enumerate() {
         let discount = if index == 0 { 1.0 } else { CLAUSE_DISCOUNT };
         let best = |score: fn(&VectorHit) -> f32| {
@@ -115,6 +121,8 @@ pub fn fuse(probes: &[ProbeHits], scales: &FusionScales) -> Vec<FusedCandidate> 
                 relevance: 0.0,
                 similarity: 0.0,
                 height: f64::NEG_INFINITY,
+                evidence: HitEvidence::WordsAlone,
+                contradicts: false,
                 fits: false,
             });
             candidate.relevance = candidate.relevance.max(relevance);
@@ -123,24 +131,26 @@ pub fn fuse(probes: &[ProbeHits], scales: &FusionScales) -> Vec<FusedCandidate> 
         }
     }
     let mut candidates: Vec<_> = candidates.into_values().collect();
-    let evidence = FitEvidence::of(probes, scales);
-    let is_any_near = evidence.is_some_and(|evidence| evidence.is_enough(&RULE));
-    let has_meaning = probes.iter().any(|probe| probe.hits.iter().any(|hit| hit.cosine != 0.0));
     for candidate in &mut candidates {
-        candidate.fits = !has_meaning || is_any_near && candidate.height >= NEAR;
+        candidate.evidence = evidence.at(candidate.height);
     }
+    mark_fitting(&mut candidates);
     sort_by_relevance(&mut candidates);
     candidates
 }
 
 /// Lets the services of candidates count: a capability is more likely meant when others of its service are
-/// relevant, too. One that is alone in its services keeps its relevance.
+/// relevant, too. One that is alone in its services keeps its relevance. Only the first [`SERVICE_LIMIT`]
+/// candidates count.
 ///
 /// `services` names the services of a capability.
 pub fn lift_services<S: Ord>(
     candidates: &mut [FusedCandidate],
     services: impl Fn(CapabilityId) -> Vec<S>,
 ) {
+    let all = candidates;
+    let most = all.len().min(SERVICE_LIMIT);
+    let candidates = &mut all[..most];
     let named: Vec<_> = candidates.iter().map(|candidate| services(candidate.capability)).collect();
     let mut best: BTreeMap<&S, Vec<f64>> = BTreeMap::new();
     // They come best first.
@@ -163,6 +173,20 @@ pub fn lift_services<S: Ord>(
         }
     }
     sort_by_relevance(candidates);
+    mark_fitting(all);
+}
+
+/// Moves candidates that do something else than the intent asks for behind others.
+pub fn lower_contradictions(
+    candidates: &mut [FusedCandidate],
+    contradicts: impl Fn(CapabilityId) -> bool,
+) {
+    for candidate in candidates.iter_mut().filter(|candidate| contradicts(candidate.capability)) {
+        candidate.contradicts = true;
+        candidate.relevance *= CONTRADICTION_FACTOR;
+    }
+    sort_by_relevance(candidates);
+    mark_fitting(candidates);
 }
 
 /// Sorts candidates, the most relevant first.
@@ -179,7 +203,7 @@ impl FusionScales {
     }
 
     /// The mean of the heights of both cosines.
-    fn height(&self, cosine: f64, sentence: Option<f64>) -> f64 {
+    pub(crate) fn height(&self, cosine: f64, sentence: Option<f64>) -> f64 {
         let table = self.cosine.height(cosine);
         match (sentence, self.sentence) {
             (Some(sentence), Some(scale)) => f64::midpoint(table, scale.height(sentence)),
@@ -188,83 +212,6 @@ impl FusionScales {
     }
 }
 
-/// The evidence for and against that something fits an intent. All but the counts are heights.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FitEvidence {
-    /// The best height of a capability, over all probes.
-    pub nearest: f64,
-    /// The best lead of a capability over the nearest operation elsewhere, over all probes, and over the
-    /// nearest ten.
-    pub lead: Option<(f64, f64)>,
-    /// The number of searched capabilities.
-    pub among: f64,
-    /// The number of probes that were compared.
-    pub compared: f64,
-}
-
-impl FitEvidence {
-    /// Reads the evidence from the hits of the probes. `None` when no probe has a hit.
-    #[must_use]
-    pub fn of(probes: &[ProbeHits], scales: &FusionScales) -> Option<Self> {
-        let height =
-            |hit: &VectorHit| scales.height(f64::from(hit.cosine), hit.sentence.map(f64::from));
-        let best = |probe: &ProbeHits| probe.hits.iter().map(height).reduce(f64::max);
-        let bests: Vec<_> =
-            probes.iter().filter_map(|probe| Some((best(probe)?, probe.elsewhere))).collect();
-        let leads = bests.iter().filter_map(|(best, elsewhere)| {
-            let elsewhere = (*elsewhere)?;
-            Some((best - elsewhere.nearest, best - elsewhere.nearby))
-        });
-        // A clause without a meaning was compared with nothing.
-        let has_cosines = |probe: &&ProbeHits| probe.hits.iter().any(|hit| hit.cosine != 0.0);
-        let compared = probes.iter().filter(has_cosines).count();
-        Some(Self {
-            nearest: bests.iter().map(|(best, _)| *best).reduce(f64::max)?,
-            lead: leads.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1))),
-            among: scales.among.max(1) as f64,
-            compared: compared.max(1) as f64,
-        })
-    }
-
-    /// Returns true when something fits.
-    ///
-    /// With more comparisons, the best of them is nearer by chance. Where something elsewhere is nearer
-    /// than anything here, what is meant is probably not here.
-    fn is_enough(&self, rule: &FitRule) -> bool {
-        let Self { nearest, lead, among, compared } = *self;
-        let Some((lead, lead_of_ten)) = lead else {
-            return nearest >= NEAR + NEAR_RISE * (among * compared).ln();
-        };
-        let doubt = rule.start
-            - rule.nearest * nearest
-            - rule.lead * lead.max(MIN_LEAD)
-            - rule.lead_of_ten * lead_of_ten.max(MIN_LEAD_OF_TEN)
-            + rule.among * among.ln()
-            + rule.compared * compared.ln();
-        doubt <= rule.limit
-    }
-}
-
-/// A line that separates intents that something fits from others. It was fitted on the tuning sets.
-struct FitRule {
-    start: f64,
-    nearest: f64,
-    lead: f64,
-    lead_of_ten: f64,
-    among: f64,
-    compared: f64,
-    limit: f64,
-}
-
-const RULE: FitRule = FitRule {
-    start: 0.591,
-    nearest: 0.333,
-    lead: 0.316,
-    lead_of_ten: 0.350,
-    among: 0.184,
-    compared: 0.145,
-    limit: 0.41,
-};
 /// Returns `part / whole`, limited to 0 to 1; 0 when `whole` is not positive.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
@@ -272,8 +219,6 @@ fn ratio(part: f64, whole: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::LazyLock;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -283,28 +228,16 @@ mod tests {
         VectorHit { capability: CapabilityId(capability), cosine, bm25, sentence: None }
     }
 
-    fn scale() -> SimilarityScale {
-        static SCALE: LazyLock<SimilarityScale> = LazyLock::new(|| BuiltIn::new().scale());
-        *SCALE
-    }
-
-    /// Fuses without the sentence encoder, and without what is elsewhere.
-    fn fuse_fast(probes: &[Vec<VectorHit>], among: usize) -> Vec<FusedCandidate> {
-        fuse_on_scale(probes, among, scale())
-    }
-
-    fn fuse_on_scale(
-        probes: &[Vec<VectorHit>],
-        among: usize,
-        cosine: SimilarityScale,
-    ) -> Vec<FusedCandidate> {
+    /// Fuses without the sentence encoder.
+    fn fuse_fast(probes: &[Vec<VectorHit>]) -> Vec<FusedCandidate> {
+        let cosine = BuiltIn::new().scale();
         let to_probe = |hits: &Vec<VectorHit>| ProbeHits { hits: hits.clone(), elsewhere: None };
         let probes: Vec<_> = probes.iter().map(to_probe).collect();
-        fuse(&probes, &FusionScales { among, cosine, sentence: None })
+        fuse(&probes, &FusionScales { among: 10, cosine, sentence: None })
     }
 
     fn order(probes: &[Vec<VectorHit>]) -> Vec<i64> {
-        let found = fuse_fast(probes, probes[0].len());
+        let found = fuse_fast(probes);
         found.iter().map(|candidate| candidate.capability.0).collect()
     }
 
@@ -322,78 +255,6 @@ mod tests {
         assert_eq!(order(&[whole, clause]), [1, 2, 3]);
     }
 
-    fn fitting(cosines: &[f32], among: usize) -> Vec<i64> {
-        let found = (1..).zip(cosines).map(|(id, cosine)| found(id, *cosine, 9.0)).collect();
-        let candidates = fuse_fast(&[found], among);
-        assert!(candidates.iter().all(|candidate| candidate.relevance > 0.0));
-        candidates.iter().filter(|c| c.fits).map(|c| c.capability.0).collect()
-    }
-
-    #[test]
-    fn what_is_far_off_does_not_fit_even_as_the_best() {
-        assert_eq!(fitting(&[0.15], 1), [0; 0]);
-        assert_eq!(fitting(&[0.35, 0.3], 1_000), [0; 0]);
-        // If one is near, others may be further off, but not far.
-        assert_eq!(fitting(&[0.5, 0.3, 0.1], 1_000), [1, 2]);
-        // Without any meaning, words have to do.
-        assert_eq!(fitting(&[0.0, 0.0], 1_000), [1, 2]);
-    }
-
-    #[test]
-    fn the_best_of_many_must_be_nearer() {
-        assert_eq!(fitting(&[0.35], 5), [1]);
-        assert_eq!(fitting(&[0.35], 5_000), [0; 0]);
-        assert_eq!(fitting(&[0.55], 5_000), [1]);
-    }
-
-    #[test]
-    fn the_best_for_one_of_many_clauses_must_be_nearer() {
-        let fits = |clauses: usize| {
-            let mut probes = vec![vec![found(1, 0.4, 3.0)]; clauses];
-            probes.insert(0, vec![found(1, 0.45, 3.0)]);
-            fuse_fast(&probes, 1_000)[0].fits
-        };
-        assert!(fits(0) && !fits(5));
-        // Clauses in a script that the embedder does not know were compared with nothing.
-        let whole = vec![found(1, 0.45, 3.0)];
-        let unknown = vec![found(1, 0.0, 3.0)];
-        let probes = [vec![whole], vec![unknown; 5]].concat();
-        assert!(fuse_fast(&probes, 1_000)[0].fits);
-    }
-
-    #[test]
-    fn embedder_with_high_cosines_gets_equal_verdicts() {
-        // One direction that all vectors share, as some models have it: 0.1 becomes 0.775.
-        let share = |vector: &[f32]| {
-            let own = vector.iter().map(|x| x * 0.5);
-            Some(own.chain([0.75f32.sqrt()]).collect::<Vec<f32>>())
-        };
-        let texts: Vec<_> = SimilarityScale::texts()
-            .map(|text| share(&BuiltIn::new().embed(text).unwrap()))
-            .collect();
-        let high = SimilarityScale::from_vectors(&texts, &texts);
-        for cosines in [[0.15, 0.1], [0.35, 0.3], [0.5, 0.2], [0.5, 0.1]] {
-            let fitting = |by: fn(f32) -> f32, scale| -> Vec<bool> {
-                let found = vec![found(1, by(cosines[0]), 9.0), found(2, by(cosines[1]), 9.0)];
-                fuse_on_scale(&[found], 1_000, scale)
-                    .iter()
-                    .map(|candidate| candidate.fits)
-                    .collect()
-            };
-            let as_usual = fitting(|cosine| cosine, scale());
-            assert_eq!(fitting(|cosine| 0.75 + 0.25 * cosine, high), as_usual, "{cosines:?}");
-        }
-    }
-
-    #[test]
-    fn a_clause_that_fits_is_enough() {
-        let whole = vec![found(1, 0.35, 3.0), found(2, 0.3, 3.0)];
-        let none = fuse_fast(std::slice::from_ref(&whole), 1_000);
-        assert!(none.iter().all(|candidate| !candidate.fits));
-        let both = fuse_fast(&[whole, vec![found(2, 0.6, 5.0)]], 1_000);
-        assert!(both.iter().all(|candidate| candidate.fits));
-    }
-
     fn read(capability: i64, cosine: f32, bm25: f32, sentence: f32) -> VectorHit {
         VectorHit { sentence: Some(sentence), ..found(capability, cosine, bm25) }
     }
@@ -406,13 +267,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearer_elsewhere_is_not_here() {
-        let fits = |nearest: f64| {
-            let elsewhere = Some(Elsewhere { nearest, nearby: nearest - 0.5 });
-            let probe = ProbeHits { hits: vec![found(1, 0.35, 5.0)], elsewhere };
-            fuse(&[probe], &FusionScales { among: 100, cosine: scale(), sentence: None })[0].fits
-        };
-        assert!(fits(2.0) && !fits(7.0));
+    fn what_does_something_else_comes_after_others() {
+        let mut found = fuse_fast(&[vec![found(1, 0.7, 6.0), found(2, 0.6, 5.0)]]);
+        let scores: Vec<_> = found.iter().map(FusedCandidate::score).collect();
+        lower_contradictions(&mut found, |id| id.0 == 1);
+        let order: Vec<_> = found.iter().map(|found| found.capability.0).collect();
+        assert_eq!(order, [2, 1]);
+        assert_eq!(found[0].score(), scores[1]);
+        assert!(found[1].contradicts && found[1].score() < 0.4 * scores[0]);
+        lower_contradictions(&mut found, |_| true);
+        assert!(found.iter().all(|found| !found.fits), "{found:?}");
     }
 
     fn lifted(relevances: &[(i64, f64)], services: &[(i64, &'static str)]) -> Vec<(i64, f64)> {
@@ -421,6 +285,8 @@ mod tests {
             relevance: *relevance,
             similarity: 0.5,
             height: 3.0,
+            evidence: HitEvidence::WordsAlone,
+            contradicts: false,
             fits: true,
         };
         let mut candidates: Vec<_> = relevances.iter().map(candidate).collect();
@@ -483,7 +349,7 @@ mod tests {
             lists in prop::collection::vec(prop::collection::vec(any_found(), 0..10), 0..5),
         ) {
             let probes: Vec<_> = lists.iter().map(|list| number(list)).collect();
-            for candidate in fuse_fast(&probes, 10) {
+            for candidate in fuse_fast(&probes) {
                 prop_assert!((0.0..=1.0 + 1e-9).contains(&candidate.relevance));
                 prop_assert!((0.0..=1.0).contains(&candidate.similarity));
             }

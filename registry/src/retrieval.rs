@@ -32,13 +32,15 @@ use a2s_intent::split_clauses;
 
 use crate::bm25::document_vector;
 pub use crate::bm25::{SparseVector, query_vector};
-use crate::embed::{BuiltIn, Elsewhere, Embedding, QualityEmbedder, SentenceVector};
+use crate::embed::{BuiltIn, Embedding, QualityEmbedder, SentenceVector, elsewhere_height};
+pub use crate::fit::{FitEvidence, HitEvidence, STRONG_SCORE};
 pub use crate::prerequisites::{
     DEMANDING_HITS, Entity, Prerequisite, SEARCH_WORDS, entity_of_parameter, lift_prerequisites,
     searched_words,
 };
 pub use crate::rank_fusion::{
-    FitEvidence, FusedCandidate, FusionScales, ProbeHits, SERVICE_LIMIT, fuse, lift_services,
+    FusedCandidate, FusionScales, ProbeHits, SERVICE_LIMIT, fuse, lift_services,
+    lower_contradictions,
 };
 pub use crate::store::CapabilityId;
 pub use crate::vectors::{SearchQuery, VectorHit};
@@ -86,8 +88,8 @@ pub struct Probe {
     pub query: SearchQuery,
     /// The vector of the text by the sentence encoder, when it is used.
     pub sentence: Embedding,
-    /// The nearness of the text to operations elsewhere; `None` without the sentence encoder.
-    pub elsewhere: Option<Elsewhere>,
+    /// The [height](elsewhere_height) of operations elsewhere; `None` without the sentence encoder.
+    pub elsewhere: Option<f64>,
 }
 
 /// The vectors of a capability.
@@ -167,7 +169,7 @@ impl Probe {
         let to_probe = |((text, dense), sentence): ((&str, Embedding), Embedding)| {
             let vectors = dense.as_deref().zip(sentence.as_deref());
             Self {
-                elsewhere: vectors.map(|(dense, sentence)| Elsewhere::compare(dense, sentence)),
+                elsewhere: vectors.map(|(dense, sentence)| elsewhere_height(dense, sentence)),
                 query: SearchQuery { dense, sparse: query_vector(text) },
                 sentence,
             }

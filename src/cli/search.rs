@@ -33,7 +33,7 @@ pub(crate) struct SearchArgs {
     pub(crate) cursor: Option<String>,
     #[command(flatten)]
     pub(crate) strategy: StrategyArgs,
-    /// Show how each score was calculated
+    /// Show how each rank score was calculated
     #[arg(long)]
     pub(crate) explain: bool,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub(crate) struct SearchArgs {
 pub(crate) struct StrategyArgs {
     /// The strategy for choosing: `highest_score` (default), `most_similar`, `most_reliable`, `most_used`,
     /// `simplest`, `least_privilege`, `healthiest`, or weights and minimum values such as
-    /// `similarity=0.7,success_rate=0.3,success_rate>=0.9`; give several to fall back through
+    /// `relevance=0.7,success_rate=0.3,score>=0.4`; give several to fall back through
     #[arg(long)]
     pub(crate) strategy: Vec<String>,
 }

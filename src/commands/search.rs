@@ -86,7 +86,7 @@ async fn fetch_pages(
     Ok(answer)
 }
 
-/// Prints a response for a person; with `explain`, also the terms of the scores.
+/// Prints a response for a person; with `explain`, also the terms of the rank scores.
 pub(crate) fn print_response(answer: &SearchResponse, explain: bool, output: &mut CommandOutput) {
     for hit in &answer.capabilities {
         print_hit(hit, output);
@@ -104,9 +104,9 @@ pub(crate) fn print_response(answer: &SearchResponse, explain: bool, output: &mu
         output.line(format_args!("{WARN}{message}{WARN:#}"));
     }
     for near in &metadata.nearest {
-        let NearMiss { name, version, similarity, description } = near;
+        let NearMiss { name, version, score, description, .. } = near;
         output.line(format_args!(
-            "{DIM}nearest {similarity:.2}  {DIM:#}{NAME}{name}{NAME:#} {version}  {description}"
+            "{DIM}nearest {score:.2}  {DIM:#}{NAME}{name}{NAME:#} {version}  {description}"
         ));
     }
     let matches = match metadata.total_matches {
@@ -126,9 +126,13 @@ pub(crate) fn print_response(answer: &SearchResponse, explain: bool, output: &mu
 
 fn print_hit(hit: &SearchHit, output: &mut CommandOutput) {
     let SearchHit { name, version, description, score, similarity, .. } = hit;
+    let strength = hit.strength.as_str();
     output.line(format_args!(
-        "{BOLD}{score:.2}{BOLD:#}  {NAME}{name}{NAME:#} {version}  {description}"
+        "{BOLD}{score:.2} {strength:<6}{BOLD:#}  {NAME}{name}{NAME:#} {version}  {description}"
     ));
+    if let Some(contradiction) = &hit.contradiction {
+        output.line(format_args!("      {WARN}{}{WARN:#}", sanitize(contradiction)));
+    }
     if let Some(deprecated) = &hit.deprecated {
         output.line(format_args!("      {WARN}{}{WARN:#}", sanitize(&deprecated.to_string())));
     }
@@ -140,7 +144,10 @@ fn print_hit(hit: &SearchHit, output: &mut CommandOutput) {
     let inputs: Vec<_> = hit
         .parameters
         .iter()
-        .map(|input| format!("{}{}", input.name, if input.required { "" } else { "?" }))
+        .map(|input| match hit.extracted.get(&input.name) {
+            Some(value) => format!("{}={}", input.name, sanitize(&value.to_string())),
+            None => format!("{}{}", input.name, if input.required { "" } else { "?" }),
+        })
         .collect();
     let inputs = if inputs.is_empty() { "none".to_owned() } else { inputs.join(", ") };
     let record = match hit.success_rate {
@@ -155,7 +162,7 @@ fn print_hit(hit: &SearchHit, output: &mut CommandOutput) {
     output.line(format_args!("      {DIM}{}{DIM:#}", hit.checksum));
 }
 
-/// Prints the parts of the score: the value, the weight and the contribution of each term.
+/// Prints the parts of the rank score: the value, the weight and the contribution of each term.
 fn print_terms(hit: &SearchHit, output: &mut CommandOutput) {
     for term in &hit.explanation {
         let ScoreTerm { term, value, weight, contribution } = term;
@@ -163,7 +170,10 @@ fn print_terms(hit: &SearchHit, output: &mut CommandOutput) {
             "      {DIM}{term:<14} {value:.3} × {weight:.3} = {contribution:.4}{DIM:#}"
         ));
     }
-    output.line(format_args!("      {DIM}{:<14}                 {:.4}{DIM:#}", "score", hit.score));
+    output.line(format_args!(
+        "      {DIM}{:<14}                 {:.4}{DIM:#}",
+        "rank_score", hit.rank_score
+    ));
 }
 
 fn runs(hit: &SearchHit) -> usize {

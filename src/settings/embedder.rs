@@ -25,8 +25,8 @@ settings! {
             id = "embedder",
             long = "embedder",
             env = "A2S_EMBEDDER",
-            value_name = "builtin|builtin-quality|URL|FOLDER",
-            help = "The embedder, which converts texts to vectors: builtin, builtin-quality with a sentence encoder for what it finds, the address of an OpenAI-compatible API such as \
+            value_name = "builtin|builtin-fast|URL|FOLDER",
+            help = "The embedder, which converts texts to vectors: builtin, builtin-fast without its sentence encoder, the address of an OpenAI-compatible API such as \
                     http://127.0.0.1:11434/v1, or the folder of a sentence transformer [default: builtin]. \
                     After a change, the registry builds a new index, and the old one serves searches until then \
                     (docs/search.md)"
@@ -59,7 +59,7 @@ settings! {
 #[serde(from = "String")]
 pub(crate) enum EmbedderChoice {
     Builtin,
-    BuiltinQuality,
+    BuiltinFast,
     Url(Url),
     Folder(PathBuf),
 }
@@ -68,7 +68,7 @@ impl From<String> for EmbedderChoice {
     fn from(text: String) -> Self {
         match text.as_str() {
             "builtin" => return Self::Builtin,
-            "builtin-quality" => return Self::BuiltinQuality,
+            "builtin-fast" => return Self::BuiltinFast,
             _ => {}
         }
         // A letter alone is a drive, not a scheme.
@@ -108,9 +108,7 @@ impl EmbedderSettings {
                 })
             }
             Some(
-                EmbedderChoice::Builtin
-                | EmbedderChoice::BuiltinQuality
-                | EmbedderChoice::Folder(_),
+                EmbedderChoice::Builtin | EmbedderChoice::BuiltinFast | EmbedderChoice::Folder(_),
             )
             | None
                 if has_model_flag =>
@@ -121,7 +119,7 @@ impl EmbedderSettings {
                     ));
             }
             Some(EmbedderChoice::Folder(folder)) => Embedder::local(&folder, prefixes),
-            Some(EmbedderChoice::BuiltinQuality) => Ok(Embedder::quality()),
+            Some(EmbedderChoice::BuiltinFast) => Ok(Embedder::fast()),
             Some(EmbedderChoice::Builtin) | None => Ok(Embedder::built_in()),
         };
         let embedder = embedder.map_err(|error| {

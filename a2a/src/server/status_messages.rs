@@ -156,6 +156,9 @@ fn question_fields(question: &AgentQuestion) -> Value {
     if !question.actions.is_empty() {
         fields["actions"] = json!(question.actions);
     }
+    if !question.choices.is_empty() {
+        fields["choices"] = json!(question.choices);
+    }
     if fields.to_string().len() <= MAX_FIELDS {
         return fields;
     }

@@ -7,14 +7,16 @@ mod delegate;
 mod execute_candidate;
 mod intent;
 mod reply_text;
+mod supply;
 pub(crate) mod waiting;
 
 use std::sync::Arc;
 
 use a2s::Document;
 use a2s_api::{
-    AgentDelegation, AgentEvent, AgentQuestion, AgentRequest, AgentResponse, AgentRun, AgentStatus,
-    CapabilityRef, ConsentSource, DelegationResult, GuardianDecision, NearMiss, SkippedCandidate,
+    AgentCandidate, AgentDelegation, AgentEvent, AgentQuestion, AgentRequest, AgentResponse,
+    AgentRun, AgentStatus, CapabilityRef, ConsentSource, DelegationResult, GuardianDecision,
+    NearMiss, PendingQuestion, SkippedCandidate,
 };
 use a2s_intent::reply;
 use a2s_intent::small_talk::{SmallTalk, small_talk};
@@ -22,7 +24,7 @@ use aos::message::Role;
 use serde_json::Value;
 use uuid::Uuid;
 
-use self::candidate_search::{CandidateSearchResult, SubTask};
+use self::candidate_search::{CandidateCapability, CandidateSearchResult, SubTask};
 use self::execute_candidate::{AttemptResult, PrepareResult, PreparedRun};
 use self::intent::UserIntent;
 use crate::agent::{Agent, MAX_MESSAGE_BYTES, MAX_SESSION_CHARS};
@@ -42,6 +44,9 @@ struct AgentTurn<'a> {
     /// The reason why actions run without a question; none when they need one.
     consent: Option<ConsentSource>,
     record: TurnRecord,
+    /// The weak matches that the user has accepted, and those of this turn that a question is needed for.
+    accepted: Vec<CapabilityRef>,
+    offered: Vec<CandidateCapability>,
     /// The documents that were fetched so far, by source and pin.
     documents: Vec<(usize, CapabilityRef, Arc<Document>)>,
 }
@@ -158,6 +163,8 @@ impl<'a> AgentTurn<'a> {
             turn: id.to_string(),
             consent: None,
             record: TurnRecord::default(),
+            accepted: Vec::new(),
+            offered: Vec::new(),
             documents: Vec::new(),
         }
     }
@@ -186,15 +193,20 @@ impl AgentTurn<'_> {
         }
         let (strategy, filters) = (request.strategy.clone(), request.filters.clone());
         let mut intent = UserIntent::from_request(heard, request);
+        self.accepted.clone_from(&intent.accepted);
         self.read_intents(&mut intent).await;
         let found = self.find_candidates(&intent, strategy, filters).await?;
         let CandidateSearchResult { tasks, nearest } = found.map_err(|denial| {
             denied_outcome("The guardian does not allow me to use the search results", &denial)
         })?;
-        if tasks.is_empty() {
+        let is_weak = |task: &SubTask| task.is_weak(&intent.accepted);
+        if tasks.iter().all(is_weak) {
+            // Another agent may do what is only similar here.
             if let Some(ending) = delegate::delegate(self, &intent).await {
                 return Ok(ending);
             }
+        }
+        if tasks.is_empty() {
             let message = reply_text::nothing_fits(&nearest);
             return Ok(TurnOutcome {
                 nearest,
@@ -202,8 +214,10 @@ impl AgentTurn<'_> {
             });
         }
         let tasks = compose_chain::propose_chain(self, tasks, &intent).await?;
+        self.check_choice(&tasks, &intent)?;
         let prepared = self.prepare_all(tasks, &intent).await?;
         self.check_consent(&prepared, &intent)?;
+        self.check_offers(&prepared, &intent)?;
         let mut prepared = prepared.into_iter();
         while let Some((first, rest)) = prepared.next() {
             match self.run_task(first, rest, &intent).await {
@@ -273,8 +287,39 @@ impl AgentTurn<'_> {
                 question.pending.inputs.entry(name).or_insert(value);
             }
         }
-        let ending = TurnOutcome::new(AgentStatus::InputRequired, message);
-        Err(TurnOutcome { question: Some(question), ..ending }.into())
+        Err(asking_outcome(message, question).into())
+    }
+
+    /// Asks which of two capabilities to use, when both fit equally.
+    fn check_choice(&self, tasks: &[SubTask], intent: &UserIntent) -> Result<(), TurnStop> {
+        let [task] = tasks else { return Ok(()) };
+        let Some([first, second]) = task.equal_candidates().filter(|_| intent.preferred.is_none())
+        else {
+            return Ok(());
+        };
+        let choices = [first, second].map(|choice| self.to_event_candidate(choice)).to_vec();
+        let pending = PendingQuestion {
+            choices: vec![first.pin.clone(), second.pin.clone()],
+            ..PendingQuestion::new(intent.query.clone(), None)
+        };
+        let message = reply_text::choice(&choices);
+        let question = AgentQuestion { choices, ..AgentQuestion::new(pending) };
+        Err(asking_outcome(message, question).into())
+    }
+
+    /// Asks whether the weak matches may be used, when nothing else was asked about them.
+    fn check_offers(
+        &self,
+        prepared: &[(PreparedRun, SubTask)],
+        intent: &UserIntent,
+    ) -> Result<(), TurnStop> {
+        let is_offered = |prepared: &&PreparedRun| {
+            self.offered.iter().any(|offered| offered.pin == *prepared.pin())
+        };
+        let mut weak = prepared.iter().map(|(prepared, _)| prepared).filter(is_offered);
+        let Some(first) = weak.next() else { return Ok(()) };
+        // The text about the weak matches is added to every question.
+        Err(asking_outcome("Shall I use it? [y/N]".to_owned(), first.question(intent)).into())
     }
 
     /// Reports that actions run without a question.
@@ -314,7 +359,8 @@ impl AgentTurn<'_> {
             ready = self.next_candidate(&mut rest, intent).await?;
             // A fallback candidate may do more than was wanted. But a consent would start the turn
             // again, and repeat earlier runs.
-            let is_unasked = ready.action.is_some() && self.consent.is_none();
+            let is_unasked =
+                ready.action.is_some() && self.consent.is_none() || !self.offered.is_empty();
             if is_unasked || ready.effects.exceeds(&reach) {
                 let nothing_ran = self.record.runs.is_empty();
                 let ending = if nothing_ran {
@@ -350,11 +396,7 @@ impl AgentTurn<'_> {
     /// Asks whether this candidate may replace the skipped ones.
     fn ask_consent(&self, prepared: &PreparedRun, intent: &UserIntent) -> TurnOutcome {
         let message = reply_text::consent(&self.record.skipped, prepared);
-        let question = prepared.question(intent);
-        TurnOutcome {
-            question: Some(question),
-            ..TurnOutcome::new(AgentStatus::InputRequired, message)
-        }
+        asking_outcome(message, prepared.question(intent))
     }
 
     /// The message of the user, if it may be acted on. The query of a pending question also comes from the
@@ -368,8 +410,12 @@ impl AgentTurn<'_> {
             _ => guard.check_message(self.guard_context("user"), Role::User, said.to_owned()).await,
         };
         let asks_for_a_yes = request.pending.as_ref().is_some_and(|it| it.missing.is_empty());
+        let choices = request.pending.iter().flat_map(|pending| &pending.choices);
+        let names: Vec<_> = choices.map(|pin| pin.name.as_str()).collect();
+        let read_choice = |text: &str| reply::read_choice(text, names.iter().copied());
         let guarded = guarded.without_added_consent(|used| {
             asks_for_a_yes && reply::is_consent(used) && !reply::is_consent(said)
+                || read_choice(used).is_some_and(|index| read_choice(said) != Some(index))
         });
         let message = guarded.outcome.as_ref().map_or(said, String::as_str).to_owned();
         let (mut outcome, mut decisions) = (guarded.outcome, guarded.decisions);
@@ -387,6 +433,18 @@ impl AgentTurn<'_> {
         Ok(outcome.map_err(|denial| {
             denied_outcome("The guardian does not allow me to do this", &denial)
         })?)
+    }
+
+    /// Describes a candidate for events and questions.
+    fn to_event_candidate(&self, choice: &CandidateCapability) -> AgentCandidate {
+        let source = self.agent.backends.get(choice.source);
+        AgentCandidate {
+            capability: choice.pin.clone(),
+            description: choice.description.clone(),
+            score: choice.score,
+            strength: choice.strength,
+            registry: source.map_or_else(String::new, |source| source.registry.url().to_string()),
+        }
     }
 
     fn guard_context<'s>(&'s self, step: &'s str) -> GuardContext<'s> {
@@ -428,7 +486,14 @@ impl AgentTurn<'_> {
 
     /// Creates the response after the guardians have checked its message.
     async fn finish(&mut self, ending: TurnOutcome) -> AgentResponse {
-        let TurnOutcome { mut status, message, mut question, nearest } = ending;
+        let TurnOutcome { mut status, mut message, mut question, nearest } = ending;
+        if let Some(question) = question.as_mut().filter(|question| question.choices.is_empty()) {
+            let offers: Vec<_> = std::mem::take(&mut self.offered);
+            question.choices = offers.iter().map(|offer| self.to_event_candidate(offer)).collect();
+            question.pending.accepted = std::mem::take(&mut self.accepted);
+            question.pending.accepted.extend(offers.into_iter().map(|offer| offer.pin));
+            message = reply_text::prepend_offers(&question.choices, message);
+        }
         let scene = self.guard_context("agent");
         let guarded = self.agent.guard.check_message(scene, Role::Agent, message).await;
         let decisions: Vec<GuardianDecision> = guarded.decisions;
@@ -464,7 +529,10 @@ fn denied_outcome(what: &str, denial: &GuardDenial) -> TurnOutcome {
 }
 
 fn question_outcome(question: AgentQuestion) -> TurnOutcome {
-    let message = reply_text::question(&question);
+    asking_outcome(reply_text::question(&question), question)
+}
+
+fn asking_outcome(message: String, question: AgentQuestion) -> TurnOutcome {
     TurnOutcome {
         question: Some(question),
         ..TurnOutcome::new(AgentStatus::InputRequired, message)

@@ -36,7 +36,7 @@ pub async fn collect_candidates(
             let (document, _) =
                 registry.get_document(&hit.name, &version, Some(hit.checksum)).await?;
             let document = Arc::new(document);
-            candidates.push(ChainCandidate { document, similarity: hit.similarity });
+            candidates.push(ChainCandidate { document, score: hit.score });
         }
         requests.push(ChainRequest { text, candidates });
     }

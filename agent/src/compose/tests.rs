@@ -33,10 +33,10 @@ fn requests(sentence: &str, candidates: &[&[&str]]) -> Vec<ChainRequest> {
     let texts = split_requests(sentence);
     assert_eq!(texts.len(), candidates.len(), "{texts:?}");
     let found = |names: &[&str]| {
-        let similarity = |at: usize| 0.9 - 0.05 * f64::from(u32::try_from(at).unwrap());
+        let score = |at: usize| 0.9 - 0.05 * f64::from(u32::try_from(at).unwrap());
         let named = names.iter().enumerate().map(|(at, name)| ChainCandidate {
             document: Arc::clone(&shipped()[*name]),
-            similarity: similarity(at),
+            score: score(at),
         });
         named.collect()
     };
@@ -248,7 +248,7 @@ execution:
 fn asked(text: &str, document: Arc<Document>) -> ChainRequest {
     ChainRequest {
         text: text.to_owned(),
-        candidates: vec![ChainCandidate { document, similarity: 0.9 }],
+        candidates: vec![ChainCandidate { document, score: 0.9 }],
     }
 }
 
@@ -392,7 +392,7 @@ proptest! {
             .map(|(one, other, way)| ChainRequest {
                 text: WAYS[*way].to_owned(),
                 candidates: [one, other]
-                    .map(|at| ChainCandidate { document: Arc::clone(documents[at % documents.len()]), similarity: 0.8 })
+                    .map(|at| ChainCandidate { document: Arc::clone(documents[at % documents.len()]), score: 0.8 })
                     .to_vec(),
             })
             .collect();

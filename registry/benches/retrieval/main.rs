@@ -4,8 +4,9 @@
 //! export A2S_TEST_DATA=FOLDER                  # one folder per set
 //! cargo bench --bench retrieval                # recall, NDCG and MRR of each method
 //! cargo bench --bench retrieval -- misfits     # "nothing fits", right and wrong
+//! cargo bench --bench retrieval -- labels      # the same by labels of foreign queries
 //! cargo bench --bench retrieval -- examples    # what example intents are worth
-//! cargo bench --bench retrieval -- calibrate   # the line of "near enough"
+//! cargo bench --bench retrieval -- calibrate   # the model of the score, and its calibration
 //! ```
 //!
 //! `-- misfits figures` measures both. `--json` prints one JSON document instead of tables, `--sets a,b`
@@ -13,15 +14,15 @@
 //! measured is the code that the registry runs: index text, vectors, keywords, clauses, fusion and
 //! verdict; the index is the exact scan of `registry::retrieval`, which a test holds to the engine.
 //!
-//! Constants are chosen on the tuning sets alone, so `calibrate` reads no others.
+//! Constants are chosen on the tuning sets alone.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot read its sets has to fail")]
 #![expect(clippy::print_stdout, reason = "the tables are what a bench is for")]
 
 mod calibrate;
-mod evidence;
 mod examples;
 mod figures;
+mod labels;
 mod method;
 mod model;
 mod off_topic_queries;
@@ -57,9 +58,6 @@ fn main() {
     let test: Vec<_> = TEST.into_iter().filter(is_wanted).collect();
     let model = Model::new(has("--fast"));
     let all = [tuning.clone(), test.clone()].concat();
-    if has("evidence") {
-        return evidence::print(&model, &folder, &all);
-    }
     let mut found = Map::new();
     let mut measured = 0;
     let mut measure = |name: &str, of: &dyn Fn() -> Value| {
@@ -68,8 +66,9 @@ fn main() {
             found.extend(of().as_object().cloned().unwrap_or_default());
         }
     };
-    measure("calibrate", &|| calibrate::measure(&model, &folder, &tuning));
+    measure("calibrate", &|| calibrate::measure(&model, &folder, &tuning, &test));
     measure("misfits", &|| off_topic_queries::measure(&model, &folder, &tuning, &test));
+    measure("labels", &|| labels::measure(&model, &folder, &all));
     measure("examples", &|| examples::measure(&model, &folder, &all));
     // Without a word, these.
     measure("figures", &|| figures::measure(&model, &folder, &all));

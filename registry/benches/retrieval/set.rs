@@ -136,10 +136,6 @@ impl<'s> Shelf<'s> {
         shelf
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.scan.len()
-    }
-
     pub(crate) fn scales(&self) -> &FusionScales {
         &self.scales
     }

@@ -10,10 +10,14 @@ use std::time::Duration;
 
 use a2s::{CapabilityName, Permission};
 use a2s_api::{
-    BatchSearchResponse, IntentSearchResponse, NearMiss, SearchHit, SearchLevel, SearchMetadata,
-    SearchMode, SearchRequest, SearchResponse, ServiceSearchResponse,
+    BatchSearchResponse, IntentSearchResponse, MatchStrength, NearMiss, SearchHit, SearchLevel,
+    SearchMetadata, SearchMode, SearchRequest, SearchResponse, ServiceSearchResponse,
 };
+use a2s_intent::effect::{CapabilityEffects, Effect, contradiction, wanted_effect};
+use a2s_intent::{UnderstoodInputs, understand_inputs};
 use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -29,8 +33,8 @@ use crate::metrics::{Metrics, SearchLabels, SearchResult};
 use crate::rank::{self, RankStrategy, RankedChoice, RankingFeatures};
 use crate::retrieval::{
     CANDIDATE_LIMIT, DEMANDING_HITS, FusedCandidate, FusionScales, IntentTexts, Prerequisite,
-    SEARCH_WORDS, SERVICE_LIMIT, entity_of_parameter, fuse, lift_prerequisites, lift_services,
-    searched_words,
+    SEARCH_WORDS, SERVICE_LIMIT, STRONG_SCORE, entity_of_parameter, fuse, lift_prerequisites,
+    lift_services, lower_contradictions, searched_words,
 };
 use crate::store::{CapabilityId, RegistryStore, VersionEntry, VersionId};
 use crate::vectors::{self, PointFilter, QueryResults, VectorHit, VectorIndex};
@@ -60,6 +64,8 @@ struct SearchCandidates {
     rest: Vec<FusedCandidate>,
     /// The candidates that others need.
     prerequisites: Vec<Prerequisite>,
+    /// The effect that the intent asks for.
+    wanted: Option<Effect>,
     mode: Option<SearchMode>,
     /// The reason for a search by words alone, if it was one.
     degraded: Option<DegradedReason>,
@@ -68,7 +74,7 @@ struct SearchCandidates {
 /// A candidate with its ranking.
 struct RankedHit {
     entry: Arc<VersionEntry>,
-    similarity: f64,
+    contradicts: bool,
     /// The hit that needs this one.
     needed_by: Option<CapabilityName>,
     merits: RankingFeatures,
@@ -79,6 +85,15 @@ struct RankedHit {
 struct RankedList<'s> {
     strategy: &'s RankStrategy,
     ranked: Vec<RankedHit>,
+}
+
+/// The facts about an intent that its hits depend on.
+struct IntentFacts<'s> {
+    intent: &'s str,
+    /// The effect that it asks for.
+    wanted: Option<Effect>,
+    today: Date,
+    strategy: &'s RankStrategy,
 }
 
 /// A page of hits.
@@ -167,7 +182,13 @@ impl SearchService {
             for ((intent, found), ranking) in asked.intents.iter().zip(&found).zip(ranked) {
                 let RankedList { strategy, ranked } = ranking;
                 let unranked = found.fitting.len().min(breadth) - ranked.len();
-                let page = self.build_page(ranked, strategy, asked).await?;
+                let facts = IntentFacts {
+                    intent,
+                    wanted: found.wanted,
+                    today: started.to_zoned(TimeZone::UTC).date(),
+                    strategy,
+                };
+                let page = self.build_page(ranked, &facts, asked).await?;
                 let behind = found.fitting.iter().skip(breadth);
                 let has_behind =
                     behind.into_iter().any(|candidate| asked.is_new(candidate.capability));
@@ -236,7 +257,7 @@ impl SearchService {
         let sentences = self.load_sentences(&intents, &found).await?;
         let mut found = found.into_iter();
         let mut candidates = Vec::with_capacity(intents.len());
-        for IntentProbes { probes, mode } in intents {
+        for (IntentProbes { probes, mode }, intent) in intents.into_iter().zip(&asked.intents) {
             let compared = probes.iter().zip(found.by_ref()).map(|(probe, hits)| {
                 probe.compare(hits, |capability| sentences.get(&capability).map(AsRef::as_ref))
             });
@@ -247,9 +268,18 @@ impl SearchService {
             };
             let scales = FusionScales { among, cosine: index.identity().scale, sentence };
             let mut fused = fuse(&compared, &scales);
-            let prerequisites = self.lift_by_graph(&mut fused, &scales, asked).await?;
+            let wanted = wanted_effect(intent);
+            let prerequisites =
+                self.apply_documents(&mut fused, wanted, scales.counts_services(), asked).await?;
             let (fitting, rest) = fused.into_iter().partition(|candidate| candidate.fits);
-            candidates.push(SearchCandidates { fitting, rest, prerequisites, mode, degraded });
+            candidates.push(SearchCandidates {
+                fitting,
+                rest,
+                prerequisites,
+                wanted,
+                mode,
+                degraded,
+            });
         }
         Ok(candidates)
     }
@@ -273,35 +303,43 @@ impl SearchService {
         Ok(entries.iter().filter_map(of_entry).collect())
     }
 
-    /// Lets the services of the best candidates count, and brings what the best hits need first.
-    async fn lift_by_graph(
+    /// Applies what the documents of the best candidates say: their services count, one that does something
+    /// else than the wanted effect comes after others, and the best bring what they need first.
+    async fn apply_documents(
         &self,
         candidates: &mut Vec<FusedCandidate>,
-        scales: &FusionScales,
+        wanted: Option<Effect>,
+        counts_services: bool,
         asked: &ValidSearch<'_>,
     ) -> Result<Vec<Prerequisite>, Error> {
+        // Documents never raise the best score.
         if !candidates.iter().any(|candidate| candidate.fits) {
             return Ok(Vec::new());
         }
-        // A document is read for each of them.
-        let most = if scales.counts_services() { SERVICE_LIMIT } else { DEMANDING_HITS };
-        let most = candidates.len().min(most);
-        let ids = candidates.iter().take(most).map(|candidate| candidate.capability);
+        let ids = candidates.iter().take(SERVICE_LIMIT).map(|candidate| candidate.capability);
         let entries: Vec<_> = self.live_versions.load(ids).await?.into_values().collect();
         let listed: Vec<_> = entries.iter().map(AsRef::as_ref).collect();
         let summaries: BTreeMap<_, _> = entries
             .iter()
             .zip(self.load_summaries(&listed).await?)
-            .filter_map(|(entry, summary)| Some((entry.capability, summary?)))
+            .filter_map(|(entry, summary)| Some((entry.capability, (entry, summary?))))
             .collect();
-        if scales.counts_services() {
-            lift_services(&mut candidates[..most], |id| {
-                summaries.get(&id).map_or_else(Vec::new, |summary| summary.domains.iter().collect())
+        if counts_services {
+            lift_services(candidates, |id| match summaries.get(&id) {
+                Some((_, summary)) => summary.domains.iter().collect(),
+                None => Vec::new(),
+            });
+        }
+        if let Some(wanted) = wanted {
+            lower_contradictions(candidates, |id| {
+                summaries.get(&id).is_some_and(|(entry, summary)| {
+                    contradiction(wanted, &effects_of(entry, summary))
+                })
             });
         }
         let mut needed = BTreeMap::new();
         for candidate in candidates.iter().take(DEMANDING_HITS).filter(|hit| hit.fits) {
-            let Some(summary) = summaries.get(&candidate.capability) else { continue };
+            let Some((_, summary)) = summaries.get(&candidate.capability) else { continue };
             let searches = self.find_prerequisites(candidate.capability, summary).await?;
             needed.insert(candidate.capability, searches);
         }
@@ -367,6 +405,8 @@ impl SearchService {
                 .iter()
                 .map(|(candidate, entry)| RankingFeatures {
                     relevance: candidate.relevance,
+                    score: candidate.score(),
+                    similarity: candidate.similarity,
                     runs: entry.stats.weight_at(now),
                     complexity: entry.complexity,
                     permissions: entry.permissions,
@@ -378,19 +418,19 @@ impl SearchService {
             let to_ranked = |chosen: RankedChoice| {
                 let (candidate, entry) = *known.get(chosen.index)?;
                 let merits = *merits.get(chosen.index)?;
-                let similarity = candidate.similarity;
                 let needed = found.prerequisites.iter();
                 let mut needed = needed.filter(|p| p.capability == candidate.capability);
                 let needed_by = needed.find_map(|p| Some(heads.get(&p.needed_by)?.name.clone()));
                 let entry = Arc::clone(entry);
-                Some(RankedHit { entry, similarity, needed_by, merits, chosen })
+                let contradicts = candidate.contradicts;
+                Some(RankedHit { entry, contradicts, needed_by, merits, chosen })
             };
             let mut ranked: Vec<_> = chosen.into_iter().filter_map(to_ranked).collect();
             // Ties are broken by meaning, then by name, so that an answer can be repeated.
             ranked.sort_by(|a, b| {
                 a.chosen
                     .compare(&b.chosen)
-                    .then_with(|| b.similarity.total_cmp(&a.similarity))
+                    .then_with(|| b.merits.similarity.total_cmp(&a.merits.similarity))
                     .then_with(|| a.entry.name.cmp(&b.entry.name))
             });
             // There is one at least.
@@ -422,7 +462,7 @@ impl SearchService {
     async fn build_page(
         &self,
         ranked: Vec<RankedHit>,
-        strategy: &RankStrategy,
+        facts: &IntentFacts<'_>,
         asked: &ValidSearch<'_>,
     ) -> Result<HitPage, Error> {
         let limit = asked.page_size();
@@ -440,7 +480,7 @@ impl SearchService {
                 match summary {
                     Some(summary) => {
                         given.push(ranked.entry.capability);
-                        hits.push(to_hit(ranked, strategy, &summary));
+                        hits.push(to_hit(ranked, facts, &summary));
                     }
                     None => dropped += 1,
                 }
@@ -481,7 +521,7 @@ impl SearchService {
     /// The nearest candidates that do not fit, the nearest first. Used when nothing fits.
     async fn find_nearest(&self, rest: &[FusedCandidate]) -> Result<Vec<NearMiss>, Error> {
         let mut rest = rest.to_vec();
-        rest.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
+        rest.sort_by(|a, b| b.score().total_cmp(&a.score()));
         // A few more than are named, in case of damaged ones.
         rest.truncate(2 * MAX_NEAREST);
         let entries =
@@ -494,6 +534,7 @@ impl SearchService {
             Some(NearMiss {
                 name: entry.name.clone(),
                 version: entry.version.clone(),
+                score: candidate.score(),
                 similarity: candidate.similarity,
                 description: summary.as_ref()?.description.clone(),
             })
@@ -512,16 +553,16 @@ impl SearchService {
     ) -> Result<SearchMetadata, Error> {
         let (fit, demands) = (found.fitting.len(), strategy.describe_minimum());
         let is_unmet = is_nothing && fit != 0 && !demands.is_empty();
-        let nearest = match is_nothing && !is_unmet {
-            true => self.find_nearest(&found.rest).await?,
-            false => Vec::new(),
-        };
+        let is_too_far = is_nothing && !is_unmet;
+        let nearest = if is_too_far { self.find_nearest(&found.rest).await? } else { Vec::new() };
+        let best = found.rest.first().filter(|_| is_too_far && !nearest.is_empty());
+        let needed_score = best.map(|best| best.evidence.minimum());
         let message = match (is_nothing, is_unmet) {
             (false, _) => None,
             (true, true) => {
                 Some(format!("{fit} capabilities match, but the strategy requires {demands}"))
             }
-            (true, false) => Some(describe_no_match(&nearest)),
+            (true, false) => Some(describe_no_match(&nearest, needed_score)),
         };
         let strategy = Some(strategy.name().to_owned());
         let search_time_ms = self.milliseconds_since(started);
@@ -532,6 +573,7 @@ impl SearchService {
             strategy,
             message,
             nearest,
+            needed_score,
             mode: found.mode,
             degraded,
         })
@@ -554,11 +596,20 @@ impl SearchService {
     }
 }
 
-fn to_hit(ranked: &RankedHit, strategy: &RankStrategy, summary: &HitSummary) -> SearchHit {
-    let RankedHit { entry, similarity, needed_by, merits, chosen } = ranked;
+fn to_hit(ranked: &RankedHit, facts: &IntentFacts<'_>, summary: &HitSummary) -> SearchHit {
+    let RankedHit { entry, contradicts, needed_by, merits, chosen } = ranked;
+    let UnderstoodInputs { extracted, missing } =
+        understand_inputs(facts.intent, &summary.parameters, facts.today);
+    let is_strong = merits.score >= STRONG_SCORE && !contradicts;
+    let contradiction = facts.wanted.filter(|_| *contradicts).map(|wanted| {
+        let does = effects_of(entry, summary);
+        format!("the intent asks to {wanted}, but the capability {does}")
+    });
     SearchHit {
         id: entry.name.to_kebab(),
-        score: chosen.score(),
+        score: merits.score,
+        strength: if is_strong { MatchStrength::Strong } else { MatchStrength::Weak },
+        rank_score: chosen.rank_score(),
         description: summary.description.clone(),
         usage_count: entry.stats.runs,
         success_rate: rank::success_rate(&merits.runs),
@@ -569,18 +620,28 @@ fn to_hit(ranked: &RankedHit, strategy: &RankStrategy, summary: &HitSummary) -> 
         checksum: entry.digest,
         deprecated: entry.deprecated.clone(),
         parameters: summary.parameters.clone(),
-        similarity: *similarity,
+        similarity: merits.similarity,
         needed_by: needed_by.clone(),
-        explanation: rank::explain_score(merits, strategy),
+        contradiction,
+        extracted,
+        missing,
+        explanation: rank::explain_rank(merits, facts.strategy),
     }
 }
 
-fn describe_no_match(nearest: &[NearMiss]) -> String {
+fn effects_of(entry: &VersionEntry, summary: &HitSummary) -> CapabilityEffects {
+    CapabilityEffects::new(entry.name.as_str(), &summary.description, summary.read_only)
+}
+
+fn describe_no_match(nearest: &[NearMiss], needed_score: Option<f64>) -> String {
     let named: Vec<_> =
-        nearest.iter().map(|near| format!("`{}` ({:.2})", near.name, near.similarity)).collect();
-    match named.is_empty() {
-        true => "no capability matches".to_owned(),
-        false => format!("no capability is close enough; the nearest are {}", named.join(", ")),
+        nearest.iter().map(|near| format!("`{}` ({:.2})", near.name, near.score)).collect();
+    match needed_score {
+        None => "no capability matches".to_owned(),
+        Some(needed) => format!(
+            "no capability is close enough: a score of {needed} is needed; the nearest are {}",
+            named.join(", ")
+        ),
     }
 }
 

@@ -116,6 +116,28 @@ impl PointBuilder {
         }
     }
 
+    /// Gives the sentence encoder's vectors to capabilities without: those of an index that was built
+    /// without the encoder.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(super) async fn encode_sentences(&self) -> Result<(), Error> {
+        let embedder = self.embedding_service.built_in();
+        let Some(sentences) = self.embedding_service.sentences_of(embedder) else { return Ok(()) };
+        let mut after = None::<String>;
+        loop {
+            let heads = LiveVersionQuery::AfterName(after.as_deref(), BATCH);
+            let mut entries = self.store.live_versions(heads).await?;
+            let Some(last) = entries.last() else { return Ok(()) };
+            after = Some(last.name.to_string());
+            let digests: Vec<_> = entries.iter().map(|entry| entry.digest).collect();
+            let known = sentences.load(&digests).await?;
+            entries.retain(|entry| !known.contains_key(&entry.digest));
+            let drafts = self.draft_points(&entries).await?;
+            sentences.encode(&to_documents(&drafts)).await?;
+        }
+    }
+
     async fn draft_live_versions(
         &self,
         capabilities: &[CapabilityId],
@@ -147,8 +169,7 @@ impl PointBuilder {
         patience: EmbedDeadline,
     ) -> Result<Vec<IndexPoint>, Error> {
         if let Some(sentences) = self.embedding_service.sentences_of(embedder) {
-            let parts = drafts.iter().map(|draft| (draft.digest, draft.parts.clone()));
-            sentences.encode(&parts.collect::<Vec<_>>()).await?;
+            sentences.encode(&to_documents(&drafts)).await?;
         }
         let (mut points, parts): (Vec<_>, Vec<_>) =
             drafts.into_iter().map(|draft| (draft.point, draft.parts)).unzip();
@@ -158,6 +179,11 @@ impl PointBuilder {
         }
         Ok(points)
     }
+}
+
+/// The texts for the sentence encoder, with the digests of their documents.
+fn to_documents(drafts: &[PointDraft]) -> Vec<(Digest, WeightedParts)> {
+    drafts.iter().map(|draft| (draft.digest, draft.parts.clone())).collect()
 }
 
 fn to_changes(capabilities: &[CapabilityId], points: Vec<IndexPoint>) -> Vec<IndexChange> {

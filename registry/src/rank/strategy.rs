@@ -2,7 +2,7 @@
 
 use a2s_api::{SelectionStrategy as Asked, StrategyWeights};
 
-use super::{PerTerm, TERMS};
+use super::{ABSOLUTE_TERMS, PerTerm, RankingFeatures};
 use crate::Error;
 
 /// The maximum number of strategies in a list.
@@ -19,12 +19,14 @@ const PRESETS: [(&str, PerTerm); 7] = [
     ("healthiest", [0.5, 0.0, 0.0, 0.0, 0.0, 0.5]),
 ];
 
-/// The rule that scores and filters hits.
+const NO_MINIMUM: [f64; ABSOLUTE_TERMS.len()] = [0.0; ABSOLUTE_TERMS.len()];
+
+/// The rule that ranks and filters hits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RankStrategy {
     name: String,
     shares: PerTerm,
-    minimum: PerTerm,
+    minimum: [f64; ABSOLUTE_TERMS.len()],
 }
 
 impl RankStrategy {
@@ -38,13 +40,13 @@ impl RankStrategy {
         &self.shares
     }
 
-    pub(super) fn admits(&self, values: &PerTerm) -> bool {
-        values.iter().zip(&self.minimum).all(|(value, least)| least <= value)
+    pub(super) fn admits(&self, hit: &RankingFeatures) -> bool {
+        hit.absolute_values().iter().zip(&self.minimum).all(|(value, least)| least <= value)
     }
 
     /// Its minimum values as text: "`success_rate` at least 0.9".
     pub(crate) fn describe_minimum(&self) -> String {
-        let demands = TERMS.iter().zip(&self.minimum).filter(|(_, least)| 0.0 < **least);
+        let demands = ABSOLUTE_TERMS.iter().zip(&self.minimum).filter(|(_, least)| 0.0 < **least);
         let words: Vec<_> =
             demands.map(|(term, least)| format!("`{term}` at least {least}")).collect();
         words.join(" and ")
@@ -59,7 +61,7 @@ impl RankStrategy {
 pub(crate) fn parse_strategies(asked: Option<&Asked>) -> Result<Vec<RankStrategy>, Error> {
     let Some(asked) = asked else {
         let [(name, weights), ..] = PRESETS;
-        return Ok(vec![new_strategy(name.to_owned(), &weights, [0.0; TERMS.len()])]);
+        return Ok(vec![new_strategy(name.to_owned(), &weights, NO_MINIMUM)]);
     };
     let Asked::Fallback(list) = asked else { return Ok(vec![parse_strategy(asked)?]) };
     if !(1..=MAX_STRATEGIES).contains(&list.len()) {
@@ -80,7 +82,7 @@ fn parse_strategy(asked: &Asked) -> Result<RankStrategy, Error> {
                 given: name.chars().take(64).collect(),
                 known: PRESETS.map(|(preset, _)| format!("`{preset}`")).join(", "),
             })?;
-            Ok(new_strategy((*name).to_owned(), weights, [0.0; TERMS.len()]))
+            Ok(new_strategy((*name).to_owned(), weights, NO_MINIMUM))
         }
         Asked::Weights(weights) => parse_weights(weights),
         Asked::Fallback(_) => Err(bad_strategy("a list must not contain a list")),
@@ -106,18 +108,24 @@ fn parse_weights(asked: &StrategyWeights) -> Result<RankStrategy, Error> {
     if asked.minimum.values().any(is_bad) {
         return Err(bad_strategy("`minimum`: a value must be a number from 0 to 1"));
     }
-    if let Some(unknown) = asked.minimum.keys().find(|name| !TERMS.contains(&name.as_str())) {
+    if let Some(unknown) =
+        asked.minimum.keys().find(|name| !ABSOLUTE_TERMS.contains(&name.as_str()))
+    {
         let unknown: String = unknown.chars().take(64).collect();
-        let known = TERMS.map(|term| format!("`{term}`")).join(", ");
+        let known = ABSOLUTE_TERMS.map(|term| format!("`{term}`")).join(", ");
         return Err(bad_strategy(format!(
             "`minimum`: unknown term `{unknown}`; the terms are {known}"
         )));
     }
-    let minimum = TERMS.map(|term| asked.minimum.get(term).copied().unwrap_or_default());
+    let minimum = ABSOLUTE_TERMS.map(|term| asked.minimum.get(term).copied().unwrap_or_default());
     Ok(new_strategy("weights".to_owned(), &weights, minimum))
 }
 
-fn new_strategy(name: String, weights: &PerTerm, minimum: PerTerm) -> RankStrategy {
+fn new_strategy(
+    name: String,
+    weights: &PerTerm,
+    minimum: [f64; ABSOLUTE_TERMS.len()],
+) -> RankStrategy {
     let sum: f64 = weights.iter().sum();
     RankStrategy { name, shares: weights.map(|weight| weight / sum), minimum }
 }
@@ -163,6 +171,7 @@ mod tests {
             json!({"vectorSimilarity": 1.1}),
             json!({"vectorSimilarity": 1, "minimum": {"success_rate": 2}}),
             json!({"vectorSimilarity": 1, "minimum": {"successRate": 0.5}}),
+            json!({"vectorSimilarity": 1, "minimum": {"relevance": 0.5}}),
             json!([]),
             json!(vec!["most_used"; 9]),
             json!([["most_used"]]),

@@ -249,6 +249,8 @@ impl SimulatedCapability {
     fn merits(&self, now: i64) -> RankingFeatures {
         RankingFeatures {
             relevance: self.relevance,
+            score: self.relevance,
+            similarity: self.relevance,
             runs: self.ledger.sum.decayed(self.ledger.at, now),
             complexity: Complexity::Low,
             permissions: 0,

@@ -52,7 +52,7 @@ fn mode(answer: &Answer) -> Value {
 
 #[tokio::test]
 async fn other_words_for_the_same_are_understood() {
-    let world = zoo(Embedder::quality()).await;
+    let world = zoo(Embedder::built_in()).await;
     let answer = world.search("what kinds of pooches are there").await;
     assert_eq!(mode(&answer), "quality");
     assert_eq!(hits(&answer).first(), Some(&("ListDogBreeds".to_owned(), None)));
@@ -60,7 +60,7 @@ async fn other_words_for_the_same_are_understood() {
 
 #[tokio::test]
 async fn a_long_intent_is_answered_by_the_table() {
-    let world = zoo(Embedder::quality()).await;
+    let world = zoo(Embedder::built_in()).await;
     let answer = world.search(&"a list of dog breeds ".repeat(60)).await;
     assert_eq!(mode(&answer), "fast");
     assert_eq!(hits(&answer).first(), Some(&("ListDogBreeds".to_owned(), None)));
@@ -68,7 +68,7 @@ async fn a_long_intent_is_answered_by_the_table() {
 
 #[tokio::test]
 async fn the_sentence_encoder_can_be_left_out() {
-    let world = zoo(Embedder::built_in()).await;
+    let world = zoo(Embedder::fast()).await;
     let answer = world.search("a list of dog breeds").await;
     assert_eq!(mode(&answer), "fast");
     assert_eq!(hits(&answer).first(), Some(&("ListDogBreeds".to_owned(), None)));
@@ -76,7 +76,7 @@ async fn the_sentence_encoder_can_be_left_out() {
 
 #[tokio::test]
 async fn a_hit_brings_the_search_for_what_it_takes() {
-    let world = zoo(Embedder::quality()).await;
+    let world = zoo(Embedder::built_in()).await;
     let answer = world.search("in which movies did this person act").await;
     let credits = "GetMovieCredits".to_owned();
     // The one of another service finds other persons.
@@ -93,7 +93,7 @@ async fn a_hit_brings_the_search_for_what_it_takes() {
 
 #[tokio::test]
 async fn a_filter_holds_for_prerequisites_too() {
-    let world = zoo(Embedder::quality()).await;
+    let world = zoo(Embedder::built_in()).await;
     let filters = json!({"author": "Nobody"});
     let asked = json!({"intent": "in which movies did this person act", "filters": filters});
     assert_eq!(hits(&world.post("/v1/search", &asked).await), []);
@@ -101,11 +101,31 @@ async fn a_filter_holds_for_prerequisites_too() {
 
 #[tokio::test]
 async fn searches_after_a_restart_have_the_same_scores() {
-    let world = zoo(Embedder::quality()).await;
+    let world = zoo(Embedder::built_in()).await;
     let before = world.search("what kinds of pooches are there").await;
     let world =
-        World::open_with(world.close().await, |config| config.embedder = Embedder::quality()).await;
+        World::open_with(world.close().await, |config| config.embedder = Embedder::built_in())
+            .await;
     let after = world.search("what kinds of pooches are there").await;
     assert_eq!(before.json()["capabilities"], after.json()["capabilities"]);
     assert_eq!(mode(&after), "quality");
+}
+
+#[tokio::test]
+async fn the_encoder_reads_what_was_published_without_it() {
+    let fresh = zoo(Embedder::built_in()).await;
+    let intent = "what kinds of pooches are there";
+    let expected = fresh.search(intent).await.json()["capabilities"].clone();
+    let without = zoo(Embedder::fast()).await;
+    let world =
+        World::open_with(without.close().await, |config| config.embedder = Embedder::built_in())
+            .await;
+    // It reads in the background.
+    while scores(&world.search(intent).await.json()["capabilities"]) != scores(&expected) {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn scores(hits: &Value) -> Vec<Value> {
+    hits.as_array().unwrap().iter().map(|hit| hit["score"].clone()).collect()
 }

@@ -5,8 +5,9 @@ use a2s_api::{SelectionStrategy, StrategyWeights};
 use crate::cli_error::CliError;
 
 const HINT: &str = "Write a preset such as most_reliable, or weights and minimum values of terms: \
-                    similarity=0.7,success_rate=0.3,success_rate>=0.9. The terms are similarity, \
-                    success_rate, usage, simplicity, permissions and service_health.";
+                    relevance=0.7,success_rate=0.3,success_rate>=0.9. The terms are relevance, \
+                    success_rate, usage, simplicity, permissions and service_health; a minimum \
+                    can also be for score and similarity, but not for relevance.";
 
 /// Parses the strategy; several texts are a fallback list, which is tried in order.
 pub(in crate::commands) fn parse(texts: &[String]) -> Result<Option<SelectionStrategy>, CliError> {
@@ -47,7 +48,7 @@ fn parse_one(text: &str) -> Result<SelectionStrategy, CliError> {
 
 fn place<'w>(weights: &'w mut StrategyWeights, term: &str) -> Option<&'w mut f64> {
     Some(match term {
-        "similarity" => &mut weights.vector_similarity,
+        "relevance" => &mut weights.vector_similarity,
         "success_rate" => &mut weights.success_rate,
         "usage" => &mut weights.usage_count,
         "simplicity" => &mut weights.complexity,
@@ -75,7 +76,7 @@ mod tests {
         check(&[], Value::Null);
         check(&["most_used"], json!("most_used"));
         check(
-            &["similarity=0.7, success_rate=0.3,success_rate>=0.9"],
+            &["relevance=0.7, success_rate=0.3,success_rate>=0.9"],
             json!({"vectorSimilarity": 0.7, "successRate": 0.3, "minimum": {"success_rate": 0.9}}),
         );
         check(
@@ -89,7 +90,9 @@ mod tests {
 
     #[test]
     fn slips_are_told() {
-        for text in ["colour=1", "similarity=much", "similarity=1,", "success_rate>=most"] {
+        for text in
+            ["colour=1", "relevance=much", "similarity=1", "relevance=1,", "success_rate>=most"]
+        {
             assert!(parse(&[text.to_owned()]).is_err(), "{text}");
         }
     }

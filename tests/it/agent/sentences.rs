@@ -33,27 +33,40 @@ enum Half {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Verdict {
     Understood,
+    /// The agent asks for an input, or whether to use the right capability.
     AskedFairly,
+    /// Nothing fits, and the agent asks whether to use the closest capability.
+    Offered,
     Wrong,
 }
 
 impl Sentence {
     fn judge(&self, turn: &Turn) -> Verdict {
         let answer = turn.answer();
-        if answer["status"] == "nothing_fits" {
-            let is_right = self.class == "nothing";
-            return if is_right { Verdict::Understood } else { Verdict::Wrong };
+        let question = &answer["question"];
+        let choices = question["choices"].as_array().map_or(&[][..], Vec::as_slice);
+        if self.class == "nothing" {
+            return match answer["status"] == "nothing_fits" {
+                true => Verdict::Understood,
+                false if !choices.is_empty() => Verdict::Offered,
+                false => Verdict::Wrong,
+            };
         }
+        let is_accepted = |choice: &Value| {
+            self.accept.contains_key(choice["capability"]["name"].as_str().unwrap_or_default())
+        };
         if turn.all("chosen").is_empty() {
-            return Verdict::Wrong;
+            // "A or B?"
+            let is_fair = choices.iter().any(is_accepted);
+            return if is_fair { Verdict::AskedFairly } else { Verdict::Wrong };
         }
         let (name, inputs) = turn.chosen();
         let Some(expected) = self.accept.get(name) else { return Verdict::Wrong };
         if !expected.iter().all(|(input, value)| is_same(value, &inputs[input])) {
             return Verdict::Wrong;
         }
-        let asks = answer["question"]["fields"].as_array().is_some_and(|asked| !asked.is_empty());
-        if asks { Verdict::AskedFairly } else { Verdict::Understood }
+        let asks = question["fields"].as_array().is_some_and(|asked| !asked.is_empty());
+        if asks || !choices.is_empty() { Verdict::AskedFairly } else { Verdict::Understood }
     }
 }
 
@@ -97,8 +110,8 @@ fn sentences_are_understood_or_lead_to_a_fair_question() {
         let fits_something = sentence.class != "nothing";
         *counts.entry((sentence.half, fits_something, verdict)).or_default() += 1;
         // Results of the other half must not lead to a change of a rule.
-        if sentence.half == Half::Tuning && verdict == Verdict::Wrong {
-            println!("wrong: {}", sentence.sentence);
+        if sentence.half == Half::Tuning && verdict != Verdict::Understood {
+            println!("{verdict:?}: {}", sentence.sentence);
         }
     }
     for ((half, fits_something, verdict), count) in &counts {

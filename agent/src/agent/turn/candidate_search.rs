@@ -1,31 +1,28 @@
 //! Candidates from every registry that the guardians let through.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use a2s::InputField;
 use a2s_api::{
-    AgentCandidate, AgentEvent, BatchSearchResponse, CapabilityRef, NearMiss, SearchFilters,
+    AgentEvent, BatchSearchResponse, CapabilityRef, MatchStrength, NearMiss, SearchFilters,
     SearchHit, SearchRequest, SelectionStrategy,
 };
 
-use a2s_intent::effect::{CapabilityEffects, contradiction, wanted_effect};
-
 use super::AgentTurn;
 use super::intent::UserIntent;
-use crate::agent::Backend;
 use crate::client::Error as ClientError;
 use crate::error::Error;
 use crate::guard::GuardDenial;
 
-/// The smallest similarity to an intent, as a share of the best one. Hits with less are found but not
-/// tried.
-const MIN_RELATIVE_SIMILARITY: f64 = 0.6;
-
+/// The smallest score of a hit, as a share of the best one. Hits with less are found but not tried.
+const MIN_RELATIVE_SCORE: f64 = 0.5;
 /// The maximum number of near misses when nothing fits.
 const MAX_NEAREST: usize = 3;
-/// The smallest similarity of nearly equal candidates, as a share of that of the best one. Of these the one
-/// whose inputs the user has given comes first.
-const MIN_EQUAL_SIMILARITY: f64 = 0.9;
+/// The smallest score of nearly equal candidates, as a share of that of the best one. Of these the one whose
+/// inputs the user has given comes first.
+const MIN_EQUAL_SCORE: f64 = 0.8;
+/// The largest difference of the scores of two candidates between which the user decides.
+const MAX_EQUAL_DIFFERENCE: f64 = 0.01;
 
 /// A capability that may fulfil an intent, with its source.
 #[derive(Debug, Clone)]
@@ -35,8 +32,11 @@ pub(super) struct CandidateCapability {
     pub(super) pin: CapabilityRef,
     pub(super) description: String,
     pub(super) parameters: Vec<InputField>,
-    /// The similarity to the intent, 0 to 1.
-    pub(super) similarity: f64,
+    /// The probability that it does what the intent asks for.
+    pub(super) score: f64,
+    pub(super) strength: MatchStrength,
+    /// The number of required inputs that the user has not given.
+    pub(super) missing: usize,
 }
 
 /// The candidates for one intent, best first, without those that were tried.
@@ -45,6 +45,25 @@ pub(super) struct SubTask {
     /// The words of the user.
     pub(super) intent: String,
     pub(super) candidates: std::vec::IntoIter<CandidateCapability>,
+}
+
+impl SubTask {
+    /// Returns true when the best candidate is a weak match that the user has not accepted.
+    pub(super) fn is_weak(&self, accepted: &[CapabilityRef]) -> bool {
+        self.candidates.as_slice().first().is_some_and(|first| {
+            first.strength == MatchStrength::Weak && !accepted.contains(&first.pin)
+        })
+    }
+
+    /// Returns the best two candidates when they fit equally, and strongly.
+    pub(super) fn equal_candidates(&self) -> Option<[&CandidateCapability; 2]> {
+        let [first, second, ..] = self.candidates.as_slice() else { return None };
+        let are_equal = (first.score - second.score).abs() <= MAX_EQUAL_DIFFERENCE
+            && first.missing == second.missing
+            && second.strength == MatchStrength::Strong
+            && first.pin.name != second.pin.name;
+        are_equal.then_some([first, second])
+    }
 }
 
 /// The result of a search.
@@ -77,9 +96,7 @@ impl AgentTurn<'_> {
         let answers = self.search_registries(&request).await?;
         let (mut found, mut nearest) = merge_responses(&intent.intents, answers);
         found.iter_mut().for_each(keep_close);
-        for (intent, hits) in intent.intents.iter().zip(&mut found) {
-            nearest.extend(remove_contradictions(intent, hits));
-        }
+        nearest.extend(found.iter_mut().flat_map(remove_contradictions));
         nearest.truncate(MAX_NEAREST);
         let hits = distinct_hits(&found);
         let scene = self.guard_context("search");
@@ -101,12 +118,11 @@ impl AgentTurn<'_> {
             nearest.clear();
         }
         for (at, (intent, choices)) in intent.intents.iter().zip(&found).enumerate() {
+            let candidates = choices.iter().cloned().map(to_candidate);
+            let candidates = candidates.map(|choice| self.to_event_candidate(&choice)).collect();
             (self.emit)(AgentEvent::Found {
                 intent: intent.clone(),
-                candidates: choices
-                    .iter()
-                    .map(|(source, hit)| to_event_candidate(self.agent.backends.get(*source), hit))
-                    .collect(),
+                candidates,
                 nearest: if choices.is_empty() { nearest.clone() } else { Vec::new() },
                 decisions: if at == 0 { guarded.decisions.clone() } else { Vec::new() },
             });
@@ -117,7 +133,10 @@ impl AgentTurn<'_> {
         let mut tasks = split_tasks(&intent.intents, found);
         let today = self.agent.clock.today();
         for (_, choices) in &mut tasks {
-            prefer_given_inputs(choices, |fields| intent.count_missing(fields, today));
+            for choice in choices.iter_mut() {
+                choice.missing = intent.count_missing(&choice.parameters, today);
+            }
+            prefer_given_inputs(choices);
         }
         if let Some(preferred) = &intent.preferred {
             move_to_front(&mut tasks, preferred);
@@ -161,58 +180,62 @@ impl AgentTurn<'_> {
 /// Hits with the index of their registry, best first.
 type RankedHits = Vec<(usize, SearchHit)>;
 
-/// Merges the hits of all registries for each intent, and the nearest misses if nothing fits. Scores of
-/// different registries cannot be compared: hits of the same rank are next to each other, the most similar
+/// Merges the hits of all registries for each intent, and the nearest misses if nothing fits. The hits of
+/// each registry keep their order; of the next hits of all registries, the one with the highest score comes
 /// first.
 fn merge_responses(
     intents: &[String],
     answers: Vec<(usize, BatchSearchResponse)>,
 ) -> (Vec<RankedHits>, Vec<NearMiss>) {
-    let mut ranked: Vec<Vec<(usize, usize, SearchHit)>> = vec![Vec::new(); intents.len()];
+    let mut found: Vec<Vec<_>> = intents.iter().map(|_| Vec::new()).collect();
     let mut nearest = Vec::new();
     for (source, answers) in answers {
-        for (ranked, answer) in ranked.iter_mut().zip(answers.responses) {
+        for (queues, answer) in found.iter_mut().zip(answers.responses) {
             nearest.extend(answer.answer.metadata.nearest);
             // A search that another hit needs was not asked for itself.
             let hits = answer.answer.capabilities.into_iter();
-            let hits = hits.filter(|hit| hit.needed_by.is_none()).enumerate();
-            ranked.extend(hits.map(|(rank, hit)| (rank, source, hit)));
+            let hits = hits.filter(|hit| hit.needed_by.is_none()).map(move |hit| (source, hit));
+            queues.push(hits.collect::<VecDeque<_>>());
         }
     }
-    nearest.sort_by(|one, other| other.similarity.total_cmp(&one.similarity));
+    nearest.sort_by(|one, other| other.score.total_cmp(&one.score));
     nearest.dedup_by(|one, other| one.name == other.name && one.version == other.version);
     nearest.truncate(MAX_NEAREST);
-    let merged = ranked.into_iter().map(|mut ranked| {
-        ranked.sort_by(|(rank, _, hit), (other_rank, _, other)| {
-            rank.cmp(other_rank).then(other.similarity.total_cmp(&hit.similarity))
-        });
-        let mut seen = BTreeSet::new();
-        ranked.retain(|(_, _, hit)| seen.insert((hit.name.clone(), hit.checksum)));
-        ranked.into_iter().map(|(_, source, hit)| (source, hit)).collect()
-    });
-    (merged.collect(), nearest)
+    (found.into_iter().map(merge_hits).collect(), nearest)
 }
 
-/// Removes hits that are much less similar than the best one.
+/// Merges the hits of several registries, without repeated ones.
+fn merge_hits(mut queues: Vec<VecDeque<(usize, SearchHit)>>) -> RankedHits {
+    let next_score =
+        |queue: &VecDeque<(usize, SearchHit)>| queue.front().map_or(-1.0, |(_, hit)| hit.score);
+    let mut merged = RankedHits::new();
+    let mut seen = BTreeSet::new();
+    loop {
+        // The first of equal ones.
+        let best = queues.iter_mut().rev().max_by(|a, b| next_score(a).total_cmp(&next_score(b)));
+        let Some((source, hit)) = best.and_then(VecDeque::pop_front) else { return merged };
+        if seen.insert((hit.name.clone(), hit.checksum)) {
+            merged.push((source, hit));
+        }
+    }
+}
+
+/// Removes hits with a much lower score than the best one.
 fn keep_close(hits: &mut RankedHits) {
-    let best = hits.iter().map(|(_, hit)| hit.similarity).fold(0.0, f64::max);
-    hits.retain(|(_, hit)| hit.similarity >= MIN_RELATIVE_SIMILARITY * best);
+    let best = hits.iter().map(|(_, hit)| hit.score).fold(0.0, f64::max);
+    hits.retain(|(_, hit)| hit.score >= MIN_RELATIVE_SCORE * best);
 }
 
-/// Removes hits that surely do something else than the intent asks for: to delete is not to post. Returns
-/// them as near misses.
-fn remove_contradictions(intent: &str, hits: &mut RankedHits) -> Vec<NearMiss> {
-    let Some(wanted) = wanted_effect(intent) else { return Vec::new() };
-    let contradicts = |(_, hit): &mut (usize, SearchHit)| {
-        // A hit does not say if it is read-only; then only its verbs count.
-        contradiction(wanted, &CapabilityEffects::new(hit.name.as_str(), &hit.description, false))
-    };
-    hits.extract_if(.., contradicts).map(|(_, hit)| to_near_miss(hit)).collect()
+/// Removes hits that do something else than the intent asks for: to delete is not to post. Returns them as
+/// near misses.
+fn remove_contradictions(hits: &mut RankedHits) -> Vec<NearMiss> {
+    let contradicting = hits.extract_if(.., |(_, hit)| hit.contradiction.is_some());
+    contradicting.map(|(_, hit)| to_near_miss(hit)).collect()
 }
 
 fn to_near_miss(hit: SearchHit) -> NearMiss {
-    let SearchHit { name, version, similarity, description, .. } = hit;
-    NearMiss { name, version, similarity, description }
+    let SearchHit { name, version, score, similarity, description, .. } = hit;
+    NearMiss { name, version, score, similarity, description }
 }
 
 fn is_same(one: &SearchHit, other: &SearchHit) -> bool {
@@ -274,14 +297,11 @@ fn distinct_parts(parts: Vec<(String, RankedHits)>) -> Vec<(String, RankedHits)>
 }
 
 /// Sorts the nearly equal candidates at the front by the number of inputs that are missing.
-fn prefer_given_inputs(
-    choices: &mut [CandidateCapability],
-    count_missing: impl Fn(&[InputField]) -> usize,
-) {
-    let best = choices.iter().map(|choice| choice.similarity).fold(0.0, f64::max);
-    let is_equal = |choice: &&CandidateCapability| choice.similarity >= MIN_EQUAL_SIMILARITY * best;
+fn prefer_given_inputs(choices: &mut [CandidateCapability]) {
+    let best = choices.iter().map(|choice| choice.score).fold(0.0, f64::max);
+    let is_equal = |choice: &&CandidateCapability| choice.score >= MIN_EQUAL_SCORE * best;
     let equal = choices.iter().take_while(is_equal).count();
-    choices[..equal].sort_by_cached_key(|choice| count_missing(&choice.parameters));
+    choices[..equal].sort_by_key(|choice| choice.missing);
 }
 
 /// Moves the capability of the question to the front.
@@ -295,27 +315,20 @@ fn move_to_front(tasks: &mut [(String, Vec<CandidateCapability>)], preferred: &C
     }
 }
 
-fn to_candidate((source, hit): (usize, SearchHit)) -> CandidateCapability {
+pub(super) fn to_candidate((source, hit): (usize, SearchHit)) -> CandidateCapability {
     CandidateCapability {
         source,
         pin: capability_ref(&hit),
         description: hit.description,
         parameters: hit.parameters,
-        similarity: hit.similarity,
+        score: hit.score,
+        strength: hit.strength,
+        missing: 0,
     }
 }
 
 fn capability_ref(hit: &SearchHit) -> CapabilityRef {
     CapabilityRef { name: hit.name.clone(), version: hit.version.clone(), checksum: hit.checksum }
-}
-
-fn to_event_candidate(source: Option<&Backend>, hit: &SearchHit) -> AgentCandidate {
-    AgentCandidate {
-        capability: capability_ref(hit),
-        description: hit.description.clone(),
-        score: hit.score,
-        registry: source.map_or_else(String::new, |source| source.registry.url().to_string()),
-    }
 }
 
 #[cfg(test)]

@@ -1,17 +1,15 @@
 //! Several things that are wanted, where what one gives is what another takes.
 
-use a2s_api::{
-    AgentEvent, AgentProposal, AgentQuestion, AgentStatus, CapabilityRef, InputLink,
-    PendingQuestion,
-};
-use serde_json::Map;
-
 use super::candidate_search::{CandidateCapability, SubTask};
 use super::intent::UserIntent;
 use super::{AgentTurn, TurnOutcome, TurnStop, reply_text};
 use crate::agent::Backend;
 use crate::client::Error as ClientError;
 use crate::compose::{ChainCandidate, ChainProposal, ChainRequest, compose};
+use a2s_api::{
+    AgentEvent, AgentProposal, AgentQuestion, AgentStatus, CapabilityRef, InputLink, MatchStrength,
+    PendingQuestion,
+};
 
 /// The author of the documents that an agent writes.
 const AUTHOR: &str = "A2S agent";
@@ -39,13 +37,7 @@ pub(super) async fn propose_chain(
     (turn.emit)(AgentEvent::Proposed(Box::new(described.clone())));
     let question = AgentQuestion {
         proposal: Some(described),
-        ..AgentQuestion::new(PendingQuestion {
-            query: intent.query.clone(),
-            capability: Some(pin),
-            inputs: Map::new(),
-            missing: Vec::new(),
-            consent: None,
-        })
+        ..AgentQuestion::new(PendingQuestion::new(intent.query.clone(), Some(pin)))
     };
     let message = reply_text::proposal(&proposal);
     let ending = TurnOutcome {
@@ -68,8 +60,8 @@ async fn compose_proposals(
             task.candidates.as_slice().iter().filter(|choice| choice.source == FIRST_BACKEND)
         {
             let document = turn.load_document(source, choice).await.ok();
-            let similarity = choice.similarity;
-            candidates.extend(document.map(|document| ChainCandidate { document, similarity }));
+            let score = choice.score;
+            candidates.extend(document.map(|document| ChainCandidate { document, score }));
         }
         requests.push(ChainRequest { text: task.intent.clone(), candidates });
     }
@@ -95,7 +87,9 @@ async fn publish(
         pin,
         description: proposal.description.clone(),
         parameters: Vec::new(),
-        similarity: 1.0,
+        score: 1.0,
+        strength: MatchStrength::Strong,
+        missing: 0,
     };
     Ok(SubTask { intent: String::new(), candidates: vec![choice].into_iter() })
 }

@@ -5,7 +5,6 @@ use a2s_api::{
     AgentDelegation, AgentEvent, AgentQuestion, AgentStatus, DelegationResult, PendingQuestion,
 };
 use a2s_intent::word_similarity::content_words;
-use serde_json::Map;
 
 use super::intent::UserIntent;
 use super::{AgentTurn, TurnOutcome, consent, reply_text};
@@ -76,11 +75,8 @@ fn confirm_delegation(
     let question = AgentQuestion {
         delegation: Some(delegation),
         ..AgentQuestion::new(PendingQuestion {
-            query: intent.query.clone(),
-            capability: None,
-            inputs: Map::new(),
-            missing: Vec::new(),
             consent: Some(digest),
+            ..PendingQuestion::new(intent.query.clone(), None)
         })
     };
     let ending = TurnOutcome::new(AgentStatus::InputRequired, message);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use a2s::{CapabilityInterface, Document, HIDDEN, InputField, Permission};
 use a2s_api::{
     AgentAction, AgentEvent, AgentQuestion, AgentStatus, CapabilityRef, ExecutionRequest,
-    PendingQuestion, PlanRequest, PlanResponse, RunStatus, SkippedCandidate,
+    MatchStrength, PendingQuestion, PlanRequest, PlanResponse, RunStatus, SkippedCandidate,
 };
 use serde_json::{Map, Value};
 
@@ -96,18 +96,30 @@ impl AgentTurn<'_> {
         intent: &UserIntent,
     ) -> Result<PrepareResult, Error> {
         for choice in task.candidates.by_ref() {
-            match self.prepare(choice, intent).await? {
+            match self.prepare(choice.clone(), intent, &Map::new()).await? {
                 PrepareResult::NoCandidate => {}
+                PrepareResult::NeedsInput(question) if self.offered.is_empty() => {
+                    let supplied = self.find_supply(&choice, &question.fields, intent).await?;
+                    if supplied.is_empty() {
+                        return Ok(PrepareResult::NeedsInput(question));
+                    }
+                    return self.prepare(choice, intent, &supplied).await;
+                }
                 prepared => return Ok(prepared),
             }
         }
         Ok(PrepareResult::NoCandidate)
     }
 
-    async fn prepare(
+    /// Prepares a candidate. `supplied` has values for inputs that the user did not give.
+    ///
+    /// # Errors
+    /// A service that is needed does not respond.
+    pub(super) async fn prepare(
         &mut self,
         choice: CandidateCapability,
         intent: &UserIntent,
+        supplied: &Map<String, Value>,
     ) -> Result<PrepareResult, Error> {
         let Some(source) = self.agent.backends.get(choice.source) else {
             return Ok(PrepareResult::NoCandidate);
@@ -122,7 +134,10 @@ impl AgentTurn<'_> {
         };
         let CapabilityInterface { inputs, read_only, .. } = document.interface();
         let fields = with_dependency_inputs(inputs, &choice.parameters);
-        let inputs = self.read_inputs(intent, &fields).await;
+        let mut inputs = self.read_inputs(intent, &fields).await;
+        for (name, value) in supplied {
+            inputs.entry(name).or_insert_with(|| value.clone());
+        }
         let (plan, inputs) = match self.plan_with_state(source, &choice.pin, inputs, &fields).await
         {
             Ok(resolved) => resolved,
@@ -159,6 +174,9 @@ impl AgentTurn<'_> {
             plan: Box::new(plan),
             inputs: shown,
         });
+        if choice.strength == MatchStrength::Weak && !self.accepted.contains(&choice.pin) {
+            self.offered.push(choice.clone());
+        }
         if missing.is_empty() {
             let prepared =
                 PreparedRun { candidate: choice, inputs, secrets, effects: reach, action };
@@ -352,7 +370,7 @@ fn pending_question(
 ) -> PendingQuestion {
     inputs.retain(|name, _| !secrets.contains(name));
     let capability = Some(capability);
-    PendingQuestion { query: intent.query.clone(), capability, inputs, missing, consent: None }
+    PendingQuestion { inputs, missing, ..PendingQuestion::new(intent.query.clone(), capability) }
 }
 
 /// The inputs of a document, and the inputs that its dependencies need in addition, according to the

@@ -23,6 +23,8 @@ pub(super) struct UserIntent {
     reply: Option<(String, Vec<String>)>,
     /// The digest of the confirmed actions.
     pub(super) confirmed: Option<Digest>,
+    /// The weak matches that the user has accepted.
+    pub(super) accepted: Vec<CapabilityRef>,
     /// The inputs that were given by name.
     given: Map<String, Value>,
 }
@@ -31,14 +33,22 @@ impl UserIntent {
     /// Reads the intent from `heard`, the part of the message of `request` that may be acted on.
     pub(super) fn from_request(heard: String, request: AgentRequest) -> Self {
         let mut given = request.inputs;
-        let mut confirmed = None;
+        let (mut confirmed, mut accepted) = (None, Vec::new());
         let (query, preferred, reply) = match request.pending {
             None => (heard, None, None),
+            Some(pending) if !pending.choices.is_empty() => {
+                let names = pending.choices.iter().map(|pin| pin.name.as_str());
+                match reply::read_choice(&heard, names) {
+                    Some(at) => (pending.query, pending.choices.into_iter().nth(at), None),
+                    None => (heard, None, None),
+                }
+            }
             // A user who was asked for consent and answers otherwise has a new request.
             Some(pending) if pending.missing.is_empty() && !reply::is_consent(&heard) => {
                 (heard, None, None)
             }
             Some(pending) => {
+                accepted = pending.accepted;
                 confirmed = pending.consent.filter(|_| pending.missing.is_empty());
                 for (name, value) in pending.inputs {
                     given.entry(name).or_insert(value);
@@ -47,7 +57,7 @@ impl UserIntent {
             }
         };
         let intents = intents(&query, split_requests(&query));
-        Self { query, intents, preferred, reply, confirmed, given }
+        Self { query, intents, preferred, reply, confirmed, accepted, given }
     }
 
     /// Replaces the parts. The whole query stays the same.

@@ -3,8 +3,8 @@
 use a2s::InputField;
 use a2s::to_single_line;
 use a2s_api::{
-    AgentAction, AgentApproval, AgentDelegation, AgentQuestion, AgentRun, CapabilityRef, NearMiss,
-    SkippedCandidate,
+    AgentAction, AgentApproval, AgentCandidate, AgentDelegation, AgentQuestion, AgentRun,
+    CapabilityRef, NearMiss, SkippedCandidate,
 };
 use a2s_intent::small_talk::SmallTalk;
 use serde_json::Value;
@@ -138,6 +138,27 @@ fn describe_field(field: &InputField) -> String {
     let secret = field.secret.then_some(" (a secret: give it as an input, not in a message)");
     let parts = [description.as_deref(), choices.as_deref(), secret, Some(".")];
     parts.into_iter().flatten().collect()
+}
+
+/// Puts what is said about weak matches before a question.
+pub(super) fn prepend_offers(offers: &[AgentCandidate], question: String) -> String {
+    let lines = offers.iter().map(|offer| {
+        let CapabilityRef { name, version, .. } = &offer.capability;
+        let description = to_single_line(&offer.description, MAX_TEXT);
+        format!("Nothing matches well. The closest is {name} {version}: {description}")
+    });
+    lines.chain([question]).collect::<Vec<_>>().join("\n")
+}
+
+/// Asks which of several capabilities to use.
+pub(super) fn choice(choices: &[AgentCandidate]) -> String {
+    let lines = choices.iter().zip(1..).map(|(choice, number)| {
+        let CapabilityRef { name, version, .. } = &choice.capability;
+        let description = to_single_line(&choice.description, MAX_TEXT);
+        format!("{number}. {name} {version}: {description}")
+    });
+    let first = "Several capabilities match equally. Which one shall I use?".to_owned();
+    std::iter::once(first).chain(lines).collect::<Vec<_>>().join("\n")
 }
 
 /// Asks whether another candidate may be used, with more effects than the intended one.

@@ -16,28 +16,30 @@ const MAX_SERVICE_MATCHES: usize = 3;
 impl SearchService {
     /// The services that candidates talk to, best first, and the total number of services.
     ///
-    /// A hit gives each of its services an equal part of its score, because a capability of two services
-    /// says less about each of them. The score of a service is that of its best match. Of two services with
-    /// the same score, the one with more matches comes first.
+    /// A hit gives each of its services an equal part of its rank score, because a capability of two services
+    /// says less about each of them. The rank of a service is that of its best match. Of two services with
+    /// the same rank, the one with more matches comes first.
     pub(super) async fn rank_services(
         &self,
         ranked: &[RankedHit],
         filter: &PointFilter,
         limit: usize,
     ) -> Result<(Vec<ServiceHit>, usize), Error> {
-        let mut matches: BTreeMap<Domain, Vec<ServiceMatch>> = BTreeMap::new();
+        let mut matches: BTreeMap<Domain, Vec<(f64, ServiceMatch)>> = BTreeMap::new();
         for (ranked, offered) in
             ranked.iter().zip(self.load_offered_summaries(ranked, filter).await?)
         {
             let Some(offered) = offered else { continue };
             let domains = &offered.domains;
+            let share = ranked.chosen.rank_score() / domains.len() as f64;
             for domain in domains {
-                matches.entry(domain.clone()).or_default().push(ServiceMatch {
+                let found = ServiceMatch {
                     name: ranked.entry.name.clone(),
                     description: offered.description.clone(),
-                    score: ranked.chosen.score() / domains.len() as f64,
-                    similarity: ranked.similarity,
-                });
+                    score: ranked.merits.score,
+                    similarity: ranked.merits.similarity,
+                };
+                matches.entry(domain.clone()).or_default().push((share, found));
             }
         }
         if !filter.domains.is_empty() {
@@ -46,12 +48,14 @@ impl SearchService {
         let total = matches.len();
         let mut best: Vec<_> = matches.into_iter().collect();
         for (_, matches) in &mut best {
-            matches.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.name.cmp(&b.name)));
+            matches.sort_by(|(share, a), (other, b)| {
+                other.total_cmp(share).then_with(|| a.name.cmp(&b.name))
+            });
         }
-        let score = |matches: &[ServiceMatch]| matches.first().map_or(0.0, |best| best.score);
+        let rank = |matches: &[(f64, ServiceMatch)]| matches.first().map_or(0.0, |best| best.0);
         best.sort_by(|(host, a), (other, b)| {
-            score(b)
-                .total_cmp(&score(a))
+            rank(b)
+                .total_cmp(&rank(a))
                 .then_with(|| b.len().cmp(&a.len()))
                 .then_with(|| host.cmp(other))
         });
@@ -64,13 +68,14 @@ impl SearchService {
             .into_iter()
             .map(|service| (service.host.clone(), service))
             .collect();
-        let hits = best.into_iter().filter_map(|(host, mut matches)| {
-            let (score, fitting) = (score(&matches), matches.len());
-            matches.truncate(MAX_SERVICE_MATCHES);
+        let hits = best.into_iter().filter_map(|(host, matches)| {
+            let matching_capabilities = matches.len();
+            let matches = matches.into_iter().map(|(_, found)| found).take(MAX_SERVICE_MATCHES);
+            let matches: Vec<_> = matches.collect();
             Some(ServiceHit {
                 service: services.remove(&host)?,
-                score,
-                matching_capabilities: fitting,
+                score: matches.first()?.score,
+                matching_capabilities,
                 matches,
             })
         });

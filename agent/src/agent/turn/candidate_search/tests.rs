@@ -2,12 +2,12 @@ use serde_json::json;
 
 use super::*;
 
-fn hit(name: &str, similarity: f64) -> SearchHit {
+fn hit(name: &str, score: f64) -> SearchHit {
     serde_json::from_value(json!({
-        "id": name, "score": similarity, "description": "", "usage_count": 0, "success_rate": null,
+        "id": name, "score": score, "match": "strong", "description": "", "usage_count": 0, "success_rate": null,
         "complexity": "low", "required_permissions": [], "name": name, "version": "1.0.0",
         "checksum": format!("sha256:{}", "0".repeat(64)), "parameters": [],
-        "similarity": similarity, "explanation": [],
+        "similarity": 0.5, "explanation": [],
     }))
     .unwrap()
 }
@@ -54,9 +54,9 @@ fn else_each_part_is_a_task_in_its_order() {
 
 #[test]
 fn what_is_far_behind_the_best_is_not_tried() {
-    let mut hits: RankedHits = [("One", 0.9), ("Two", 0.55), ("Three", 0.53)]
+    let mut hits: RankedHits = [("One", 0.9), ("Two", 0.46), ("Three", 0.44)]
         .into_iter()
-        .map(|(name, similarity)| (0, hit(name, similarity)))
+        .map(|(name, score)| (0, hit(name, score)))
         .collect();
     keep_close(&mut hits);
     let names: Vec<_> = hits.iter().map(|(_, hit)| hit.name.as_str()).collect();
@@ -64,9 +64,9 @@ fn what_is_far_behind_the_best_is_not_tried() {
 }
 
 #[test]
-fn hits_of_registries_are_merged_by_rank_once_each() {
+fn hits_of_registries_are_merged_by_score_once_each() {
     let answer = |names: &[(&str, f64)]| -> BatchSearchResponse {
-        let hits: Vec<_> = names.iter().map(|(name, similarity)| hit(name, *similarity)).collect();
+        let hits: Vec<_> = names.iter().map(|(name, score)| hit(name, *score)).collect();
         let metadata = json!({"total_matches": 0, "search_time_ms": 1.0, "nearest": [
             {"name": "Near", "version": "1.0.0", "similarity": 0.2, "description": ""},
         ]});
@@ -74,12 +74,12 @@ fn hits_of_registries_are_merged_by_rank_once_each() {
         serde_json::from_value(json!({"responses": [answer]})).unwrap()
     };
     let answers = vec![
-        (0, answer(&[("Own", 0.5), ("Both", 0.4)])),
-        (1, answer(&[("Other", 0.8), ("Both", 0.4)])),
+        (0, answer(&[("Own", 0.5), ("Both", 0.4), ("First", 0.9)])),
+        (1, answer(&[("Other", 0.8), ("Both", 0.4), ("Last", 0.45)])),
     ];
     let (found, nearest) = merge_responses(&["x".to_owned()], answers);
     let names: Vec<_> = found[0].iter().map(|(source, hit)| (*source, hit.name.as_str())).collect();
-    assert_eq!(names, [(1, "Other"), (0, "Own"), (0, "Both")]);
+    assert_eq!(names, [(1, "Other"), (0, "Own"), (0, "Both"), (0, "First"), (1, "Last")]);
     assert_eq!(nearest.len(), 1);
 }
 
@@ -94,14 +94,13 @@ fn what_was_asked_about_is_tried_first() {
 
 #[test]
 fn of_nearly_equal_candidates_given_inputs_decide() {
-    let order = |similarities: &[(&str, f64)]| -> Vec<String> {
-        let hits = similarities.iter().map(|(name, similarity)| (0, hit(name, *similarity)));
+    let order = |scores: &[(&str, f64)]| -> Vec<String> {
+        let hits = scores.iter().map(|(name, score)| (0, hit(name, *score)));
         let mut choices: Vec<_> = hits.map(to_candidate).collect();
         for choice in &mut choices {
-            let missing = if choice.pin.name.as_str().starts_with("Given") { 0 } else { 1 };
-            choice.parameters = vec![InputField::with_name("city"); missing];
+            choice.missing = if choice.pin.name.as_str().starts_with("Given") { 0 } else { 1 };
         }
-        prefer_given_inputs(&mut choices, <[InputField]>::len);
+        prefer_given_inputs(&mut choices);
         choices.iter().map(|choice| choice.pin.name.to_string()).collect()
     };
     assert_eq!(order(&[("Cities", 0.58), ("Given", 0.57)]), ["Given", "Cities"]);
@@ -116,14 +115,10 @@ fn of_nearly_equal_candidates_given_inputs_decide() {
 
 #[test]
 fn what_does_something_else_is_a_near_miss() {
-    let described = |name: &str, description: &str| {
-        (0, SearchHit { description: description.to_owned(), ..hit(name, 0.9) })
-    };
-    let post = described("PostTweet", "Posts a text as a tweet");
-    let delete = described("DeleteTweet", "Deletes a tweet");
-    let mut found = vec![post.clone(), delete];
-    let removed = remove_contradictions("please delete my tweet", &mut found);
+    let contradiction = Some("the intent asks to delete, but the capability sends".to_owned());
+    let mut found = vec![(0, SearchHit { contradiction, ..hit("PostTweet", 0.9) })];
+    found.push((0, hit("DeleteTweet", 0.8)));
+    let removed = remove_contradictions(&mut found);
     assert_eq!(removed.iter().map(|near| near.name.as_str()).collect::<Vec<_>>(), ["PostTweet"]);
     assert_eq!(found.len(), 1);
-    assert!(remove_contradictions("a tweet about dogs", &mut vec![post]).is_empty());
 }
