@@ -17,6 +17,9 @@ const CONTRADICTION_ODDS: f64 = 0.2;
 /// The minimum lead over operations elsewhere. A lower lead counts as this one, because a difference of the
 /// descriptions alone can make operations elsewhere much nearer.
 const MIN_LEAD: f64 = -0.25;
+/// The maximum height that counts: about that of equal texts by the built-in embedders. Heights are infinite
+/// for an embedder to which all texts are equal.
+const MAX_HEIGHT: f64 = 12.0;
 
 /// The weights of the evidence in the logarithm of the odds.
 struct ScoreModel {
@@ -98,9 +101,9 @@ impl FitEvidence {
         }
         let model = if self.lead.is_some() { &QUALITY } else { &FAST };
         let start = model.start
-            + model.height * height
-            + model.nearest * self.nearest
-            + model.lead * self.lead.map_or(0.0, |lead| lead.max(MIN_LEAD))
+            + model.height * height.min(MAX_HEIGHT)
+            + model.nearest * self.nearest.min(MAX_HEIGHT)
+            + model.lead * self.lead.map_or(0.0, |lead| lead.clamp(MIN_LEAD, MAX_HEIGHT))
             + model.among * self.among.ln()
             + model.compared * self.compared.ln();
         HitEvidence::LogOdds { start, relevance: model.relevance, minimum: model.minimum }
@@ -220,16 +223,16 @@ mod tests {
             probes.insert(0, probe(&[0.45]));
             fitting(&probes, 1_000).len()
         };
-        assert_eq!([clauses(0, 0.4), clauses(5, 0.4)], [1, 0]);
+        assert_eq!([clauses(0, 0.4), clauses(10, 0.4)], [1, 0]);
         // Clauses in a script that the embedder does not know were compared with nothing.
-        assert_eq!(clauses(5, 0.0), 1);
+        assert_eq!(clauses(10, 0.0), 1);
     }
 
     #[test]
     fn a_clause_that_fits_is_enough() {
         let whole = probe(&[0.35, 0.3]);
         assert_eq!(fitting(std::slice::from_ref(&whole), 1_000), [0; 0]);
-        assert_eq!(fitting(&[whole, probe(&[0.0, 0.6])], 1_000), [2, 1]);
+        assert_eq!(fitting(&[whole, probe(&[0.0, 0.6])], 1_000), [1, 2]);
     }
 
     #[test]
@@ -251,6 +254,15 @@ mod tests {
             let difference = score(cosine, scale()) - score(0.75 + 0.25 * cosine, high);
             assert!(difference.abs() < 1e-3, "{cosine}: {difference}");
         }
+    }
+
+    #[test]
+    fn embedder_to_which_all_texts_are_equal_rejects_nothing() {
+        let equal = Some(vec![1.0]);
+        let cosine =
+            SimilarityScale::from_vectors(&[equal.clone(), equal.clone()], &[equal.clone(), equal]);
+        let scales = FusionScales { among: 1_000, cosine, sentence: None };
+        assert!(fuse(&[probe(&[1.0, 1.0])], &scales).iter().all(|candidate| candidate.fits));
     }
 
     #[test]
