@@ -16,10 +16,10 @@ fn write(world: &World, name: &str, description: &str, intents: &[&str]) -> Stri
         .replace("GetThing", name)
         .replace("Gets a thing by its id", description);
     if !intents.is_empty() {
+        let example =
+            |intent: &&str| format!("  - {{intent: {intent}, inputs: {{city: Paris}}}}\n");
         text.push_str("examples:\n");
-    }
-    for intent in intents {
-        text.push_str(&format!("  - intent: {intent}\n    inputs: {{city: Paris}}\n"));
+        text.extend(intents.iter().map(example));
     }
     let path = world.write(&format!("{name}.yaml"), &text);
     world.a2s(&["checksum", "--write", &path]).exits(0);
