@@ -16,8 +16,10 @@ fn write(world: &World, name: &str, description: &str, intents: &[&str]) -> Stri
         .replace("GetThing", name)
         .replace("Gets a thing by its id", description);
     if !intents.is_empty() {
-        let example =
-            |intent: &&str| format!("  - {{intent: {intent}, inputs: {{city: Paris}}}}\n");
+        let answers = "{getThing: {body: {weather: {description: mild}}}}";
+        let example = |intent: &&str| {
+            format!("  - {{intent: {intent}, inputs: {{city: Paris}}, answers: {answers}}}\n")
+        };
         text.push_str("examples:\n");
         text.extend(intents.iter().map(example));
     }
@@ -46,7 +48,18 @@ fn publish_reports_the_rank_for_each_example_intent() {
     assert_eq!(alone, ["first      all breeds of hounds", "first      the kennels of Paris"]);
 
     let joke = write(&world, "TellJoke", "Tells a joke", &[]);
-    assert_snapshot!(world.a2s(&["publish", &breeds, &kennels, &joke]).exits(0).stdout, @"");
+    let all = world.a2s(&["publish", &breeds, &kennels, &joke]).exits(0).stdout;
+    let report: Vec<_> = all.lines().skip(3).collect();
+    assert_snapshot!(report.join("\n"), @r"
+    ListHoundBreeds
+    first      all breeds of hounds
+    rank 2     the kennels of Paris
+               before it: rank 1  ListHoundKennels 1.0.0  Retrieves the kennels of hounds in a city
+               words that the description lacks: kennels
+               words that only this capability has: breeds
+    first      ListHoundKennels for 1 intent
+    first      TellJoke for its description
+    ");
 
     let lines = world.a2s(&["publish", "--json", &breeds, &joke]).exits(0).json();
     assert_eq!(lines.len(), 2);
