@@ -96,14 +96,13 @@ async fn ranks_by_the_sentence_encoder_are_those_of_it() {
 #[tokio::test]
 async fn a_report_before_publishing_is_that_after_it() {
     let (world, _) = shelf(Embedder::quality()).await;
-    world.publish_all([kennels(&[])]).await;
+    world.publish_all([kennels(&["the kennels of Paris"])]).await;
     let changes = world.get("/v1/changes").await.json();
     let before = report(&world, &breeds()).await;
     assert_eq!(world.get("/v1/changes").await.json(), changes);
     assert_eq!(world.get("/v1/capabilities/ListHoundBreeds").await.status, 404);
     // Another version does not compete with it.
-    let other =
-        document("ListHoundBreeds", "0.9.0", "Which pooches are there: all breeds of hounds");
+    let other = document("ListHoundBreeds", "0.9.0", "The kennels of Paris");
     world.publish_all([other]).await;
     let instead = report(&world, &breeds()).await;
     world.publish_all([breeds()]).await;
