@@ -1,6 +1,8 @@
 //! The findability of documents, as `a2s publish` and `a2s validate --registry` report it. It is advice: a
 //! registry that does not report it is not an error.
 
+use std::fmt::Display;
+
 use a2s_api::{FindabilityReport, Rival, TextFindability, TextOrigin};
 use agent::RemoteRegistry;
 
@@ -55,9 +57,10 @@ pub(super) fn print(report: &FindabilityReport, several: bool, output: &mut Comm
         output.line(format_args!("{WARN}{}{WARN:#}", sanitize(degraded)));
     }
     if several && texts.iter().all(TextFindability::is_clear) {
-        let texts = match texts.first().map(|text| text.from) {
-            Some(TextOrigin::Intent) => count(texts.len(), "intent").to_string(),
-            Some(TextOrigin::Description) | None => "its description".to_owned(),
+        let intents = count(texts.len(), "intent");
+        let texts: &dyn Display = match texts.first().map(|text| text.from) {
+            Some(TextOrigin::Intent) => &intents,
+            Some(TextOrigin::Description) | None => &"its description",
         };
         output.line(format_args!("{GOOD}first{GOOD:#}      {NAME}{name}{NAME:#} for {texts}"));
         return;
