@@ -327,7 +327,7 @@ pub(crate) struct ValidateArgs {
     /// Check again whenever a file changes, until Ctrl-C
     #[arg(long)]
     pub(crate) watch: bool,
-    /// Ask the registry for dependencies, too
+    /// Ask the registry for dependencies, and how well searches find each document
     #[arg(long)]
     pub(crate) registry: bool,
     /// Print only errors

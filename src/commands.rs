@@ -12,6 +12,7 @@ mod dependency_loader;
 mod doctor;
 mod document;
 mod explain;
+mod findability;
 mod fmt;
 mod graph;
 mod guardian;

@@ -10,6 +10,7 @@ mod changes;
 mod decision;
 mod description;
 mod event_summary;
+mod findability;
 mod graph;
 mod host;
 mod index;
@@ -49,6 +50,7 @@ pub use decision::{
 };
 pub use description::{add_error_responses, flatten_unions, has_status, operations_mut};
 pub use event_summary::{EventSummary, RequestChange, RunChange, SentRequest, StepChange};
+pub use findability::{FindabilityReport, Rival, TextFindability, TextOrigin};
 pub use graph::{
     BrokenDependent, CapabilityGraph, ChangedDependency, CompatibleIo, GraphEdge, GraphNode,
     SharedService, YankImpact,

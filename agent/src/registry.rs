@@ -3,8 +3,8 @@
 use a2s::{CapabilityName, Digest, Document};
 use a2s_api::{
     BatchSearchResponse, CapabilityList, CapabilityVersions, ChangePage, DeprecateRequest,
-    LifecycleResponse, MIRROR, MIRROR_CHECKSUM, PublishResponse, RegistryChange, SearchRequest,
-    SearchResponse, VerifyRequest, VerifyResponse, YAML,
+    FindabilityReport, LifecycleResponse, MIRROR, MIRROR_CHECKSUM, PublishResponse, RegistryChange,
+    SearchRequest, SearchResponse, VerifyRequest, VerifyResponse, YAML,
 };
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Method, RequestBuilder};
@@ -207,6 +207,17 @@ impl RemoteRegistry {
     /// error in the document.
     pub async fn publish(&self, source: Vec<u8>) -> Result<PublishResponse, Error> {
         let request = self.change_request(&["v1", "capabilities"], None);
+        self.client.json(request.header(CONTENT_TYPE, YAML).body(source)).await
+    }
+
+    /// Reports the ranks of a document in searches for its example intents. Needs a token with the scope
+    /// `publish`; publishes nothing.
+    ///
+    /// # Errors
+    /// When the registry rejects the document or does not respond. A registry of an older version responds
+    /// with the code of an unknown path.
+    pub async fn report_findability(&self, source: Vec<u8>) -> Result<FindabilityReport, Error> {
+        let request = self.client.request(Method::POST, &["v1", "findability"]);
         self.client.json(request.header(CONTENT_TYPE, YAML).body(source)).await
     }
 }

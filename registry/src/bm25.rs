@@ -41,6 +41,11 @@ impl SparseVector {
     pub(crate) fn is_empty(&self) -> bool {
         self.indices.is_empty()
     }
+
+    /// Returns the weight of a term, by its hash.
+    pub(crate) fn weight(&self, term: u32) -> Option<f32> {
+        self.values.get(self.indices.binary_search(&term).ok()?).copied()
+    }
 }
 
 /// Returns the vector of a document: BM25 without the rarity of the words.
@@ -71,12 +76,20 @@ pub fn query_vector(text: &str) -> SparseVector {
 
 /// Returns the stems of the words of a text. Identifiers are split into words.
 pub(crate) fn terms(text: &str) -> Vec<String> {
+    words_with_terms(text).into_iter().map(|(_, term)| term).collect()
+}
+
+/// Returns the words of a text in lower case, each with its stem, without words that carry no meaning.
+pub(crate) fn words_with_terms(text: &str) -> Vec<(String, String)> {
     let stemmer = Stemmer::create(Algorithm::English);
     split_name(text)
         .split(' ')
         .map(str::to_lowercase)
         .filter(|word| !word.is_empty() && STOP_WORDS.binary_search(&word.as_str()).is_err())
-        .map(|word| stemmer.stem(&word).into_owned())
+        .map(|word| {
+            let term = stemmer.stem(&word).into_owned();
+            (word, term)
+        })
         .collect()
 }
 

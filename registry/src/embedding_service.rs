@@ -13,10 +13,11 @@ use a2s::Digest;
 use a2s_api::SearchMode;
 
 use crate::embed::{
-    EmbedDeadline, EmbedPurpose, Embedder, Embedding, SimilarityScale, combine_parts,
+    EmbedDeadline, EmbedPurpose, Embedder, Embedding, SentenceVector, SimilarityScale,
+    combine_parts,
 };
 use crate::metrics::{EmbeddedFrom, EmbeddedLabels, Metrics};
-use crate::retrieval::{IntentTexts, Probe};
+use crate::retrieval::{CapabilityVectors, IntentTexts, Probe};
 use crate::store::RegistryStore;
 use crate::vectors::IndexIdentity;
 
@@ -229,6 +230,35 @@ impl EmbeddingService {
             )
         };
         Ok(documents.iter().map(to_vector).collect())
+    }
+
+    /// The vectors of a document that is not in the index, by the embedders of the index. Those of an
+    /// embedder that is gone are missing, as is that of the sentence encoder when too many searches wait.
+    ///
+    /// # Errors
+    /// Fails when the embedder does not respond in time.
+    pub(crate) async fn embed_draft(
+        &self,
+        parts: WeightedParts,
+        identity: &IndexIdentity,
+    ) -> Result<CapabilityVectors, crate::Error> {
+        let Some(embedder) = self.embedder_of(identity) else {
+            return Ok(CapabilityVectors { dense: None, sentence: None });
+        };
+        let sentence = match self.sentences_of(embedder) {
+            Some(sentences) => {
+                let parts = parts.clone();
+                sentences.for_search(move |model| model.embed_parts(&parts)).await.flatten()
+            }
+            None => None,
+        };
+        let patience = EmbedDeadline::Short(self.query_timeout);
+        let mut dense = self.embed_documents(vec![parts], embedder, patience).await?;
+        dense.retain(|vector| have_length(std::slice::from_ref(vector), identity.dimensions));
+        Ok(CapabilityVectors {
+            dense: dense.pop().flatten(),
+            sentence: sentence.map(|vector| SentenceVector::from_unit(&vector)),
+        })
     }
 
     /// The scale of an embedder's cosines, measured with texts that are the same for all embedders.

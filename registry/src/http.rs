@@ -4,6 +4,7 @@
 #![expect(unused_qualifications, reason = "`params(Page)` expands to one")]
 
 mod document;
+mod findability;
 mod graph;
 mod history;
 mod lifecycle;
@@ -89,6 +90,7 @@ fn api(document_bytes: usize) -> OpenApiRouter<Arc<HttpState>> {
         .routes(routes!(lifecycle::deprecate_version).layer(requests))
         .routes(routes!(lifecycle::list_owners, lifecycle::change_owners).layer(requests))
         .routes(routes!(search_capabilities).layer(requests))
+        .routes(routes!(findability::report_findability).layer(documents))
         .routes(routes!(graph::get_graph))
         .routes(routes!(graph::get_graph_of_version))
         .routes(routes!(services::list_services))

@@ -264,11 +264,9 @@ impl BruteForceIndex {
 
     fn bm25(&self, probe: &SearchQuery) -> Vec<f32> {
         let mut scores = vec![0.0; self.points.len()];
-        let all = self.points.len() as f32;
         for (term, wanted) in probe.sparse.indices.iter().zip(&probe.sparse.values) {
             let Some(places) = self.postings.get(term) else { continue };
-            let with = places.len() as f32;
-            let rarity = ((all - with + 0.5) / (with + 0.5)).ln_1p();
+            let rarity = rarity(self.points.len(), places.len());
             for (index, value) in places {
                 scores[*index] += wanted * value * rarity;
             }
@@ -277,7 +275,14 @@ impl BruteForceIndex {
     }
 }
 
-fn cosine(probe: Option<&[f32]>, point: Option<&[f32]>) -> f32 {
+/// Returns the rarity of a term that `with` of `all` points have, as the engines compute it.
+pub(crate) fn rarity(all: usize, with: usize) -> f32 {
+    let (all, with) = (all as f32, with as f32);
+    ((all - with + 0.5) / (with + 0.5)).ln_1p()
+}
+
+/// Returns the cosine of two vectors of length one; 0 when one of them is missing.
+pub(crate) fn cosine(probe: Option<&[f32]>, point: Option<&[f32]>) -> f32 {
     match (probe, point) {
         (Some(probe), Some(point)) => probe.iter().zip(point).map(|(a, b)| a * b).sum(),
         _ => 0.0,

@@ -5,6 +5,7 @@ mod durability;
 pub(crate) mod embedders;
 pub(crate) mod endpoint;
 mod filtering;
+mod findability;
 mod graph;
 mod history;
 mod lifecycle;

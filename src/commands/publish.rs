@@ -11,6 +11,7 @@ use serde_json::json;
 
 use tokio::runtime::Handle;
 
+use super::findability::{self, FindabilityReporter};
 use super::test::{DocumentSet, print_outcome, run_example};
 use super::{checksum, document};
 use crate::cli::PublishArgs;
@@ -36,16 +37,45 @@ pub(super) async fn publish(
     for document in documents.iter().filter_map(|(_, source)| Document::open(source).ok()) {
         bench.add(&Arc::new(document));
     }
+    let mut published = Vec::new();
+    let documents = sort_by_dependency(documents);
+    let result =
+        publish_all(documents, arguments, &mut bench, client, &mut published, output).await;
+    let is_reachable =
+        !result.as_ref().is_err_and(|failure| failure.exit == CliExitCode::Unreachable);
+    report_findability(&published, client, is_reachable, output).await;
+    result
+}
+
+/// A document that the registry has, and its response.
+struct PublishedDocument {
+    file: String,
+    source: Vec<u8>,
+    answer: PublishResponse,
+}
+
+/// Publishes documents in this order, and prints each result; as JSON only the failures.
+async fn publish_all(
+    documents: Vec<(String, Vec<u8>)>,
+    arguments: &PublishArgs,
+    bench: &mut DocumentSet,
+    client: &ServiceClient,
+    published: &mut Vec<PublishedDocument>,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
     let mut exit = None;
-    for (file, source) in sort_by_dependency(documents) {
-        if !arguments.skip_tests
-            && !run_examples(&file, &source, &mut bench, client, output).await?
-        {
+    for (file, source) in documents {
+        if !arguments.skip_tests && !run_examples(&file, &source, bench, client, output).await? {
             exit = Some(CliError::already_printed(CliExitCode::Bad));
             continue;
         }
         match publish_document(&source, client).await {
-            Ok(answer) => report(&file, &source, &answer, output),
+            Ok(answer) => {
+                if !output.is_json() {
+                    print_response(&file, &source, &answer, output);
+                }
+                published.push(PublishedDocument { file, source, answer });
+            }
             Err(failure) if failure.exit == CliExitCode::Unreachable => return Err(failure),
             Err(failure) => {
                 exit = Some(CliError::already_printed(failure.exit));
@@ -116,14 +146,33 @@ pub(crate) async fn publish_document(
     Ok(client.json(request).await?)
 }
 
-fn report(file: &str, source: &[u8], answer: &PublishResponse, output: &mut CommandOutput) {
-    let PublishResponse { name, version, checksum, created, warnings } = answer;
-    if output.is_json() {
-        let mut line = json!(answer);
-        line["file"] = json!(file);
-        output.json_line(&line);
-        return;
+/// Prints the findability of the published documents, after all of them are published: they may be confused
+/// with each other.
+async fn report_findability(
+    published: &[PublishedDocument],
+    client: &ServiceClient,
+    is_reachable: bool,
+    output: &mut CommandOutput,
+) {
+    let mut reporter = FindabilityReporter::new(is_reachable.then_some(client));
+    for PublishedDocument { file, source, answer } in published {
+        let report = reporter.report(source).await;
+        if output.is_json() {
+            let mut line = json!(answer);
+            line["file"] = json!(file);
+            if let Some(report) = report {
+                line["findability"] = json!(report);
+            }
+            output.json_line(&line);
+        } else if let Some(report) = report {
+            findability::print(&report, published.len() > 1, output);
+        }
     }
+    reporter.print_failure(output);
+}
+
+fn print_response(file: &str, source: &[u8], answer: &PublishResponse, output: &mut CommandOutput) {
+    let PublishResponse { name, version, checksum, created, warnings } = answer;
     let word = if *created { "published" } else { "unchanged" };
     output.line(format_args!(
         "{GOOD}{word}{GOOD:#}  {NAME}{name}{NAME:#} {version}  {DIM}{checksum}{DIM:#}"

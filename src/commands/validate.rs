@@ -10,6 +10,7 @@ use std::path::Path;
 use a2s::{CapabilityName, DependencyIndex};
 
 use self::check::CheckedFile;
+use super::findability::FindabilityReporter;
 use super::{dependency_loader, document};
 use crate::cli::ValidateArgs;
 use crate::cli_error::{CliError, CliExitCode};
@@ -36,11 +37,14 @@ pub(super) async fn validate(
         }
         return watch::watch(arguments, client.as_ref(), output).await;
     }
-    let mut checked = check::check(document::find(files)?);
+    let mut checked = check::check(document::find(files)?, arguments.registry);
     let linked = link(&mut checked, client.as_ref()).await;
+    let asked = client.as_ref().filter(|_| linked.is_ok() && !arguments.quiet);
+    let reporter = add_findability(&mut checked, asked).await;
     for file in &checked {
         report::print(file, arguments.quiet, output);
     }
+    reporter.print_failure(output);
     let counts = report::count(&checked);
     report::print_counts(&counts, arguments.quiet, output);
     linked?;
@@ -87,4 +91,16 @@ async fn link(
         }
     }
     result
+}
+
+/// Asks the registry for the findability of each valid file that has no report yet.
+async fn add_findability<'c>(
+    checked: &mut [CheckedFile],
+    client: Option<&'c ServiceClient>,
+) -> FindabilityReporter<'c> {
+    let mut reporter = FindabilityReporter::new(client);
+    for file in checked.iter_mut().filter(|file| file.findability.is_none() && file.is_valid()) {
+        file.findability = reporter.report(&file.source).await;
+    }
+    reporter
 }

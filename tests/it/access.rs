@@ -73,6 +73,9 @@ pub(crate) fn doors() -> Vec<Door> {
         (Method::GET, "/v1/services", nothing),
         (Method::GET, "/v1/services/{host}", nothing),
         (Method::POST, "/v1/search", |_| json!({"intent": "list dog breeds"})),
+        (Method::POST, "/v1/findability", |_| {
+            a2s::parse_value(&std::fs::read(shipped("ListDogBreeds")).unwrap()).unwrap()
+        }),
         (Method::POST, "/v1/verify", |_| json!({"name": "ListDogBreeds"})),
         (Method::GET, "/v1/audit", nothing),
         (Method::POST, "/v1/audit/trim", |_| json!({"before": "2026-01-01T00:00:00Z"})),

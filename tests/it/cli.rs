@@ -4,6 +4,7 @@ mod arguments;
 mod bom;
 mod compose;
 mod editing;
+mod findability;
 mod graph;
 mod guardian;
 mod lines;

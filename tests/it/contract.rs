@@ -10,7 +10,7 @@ use crate::harness::{World, asked_others, assert_page, npm, printed, root};
 use crate::http;
 
 /// Method and path of every route that is promised.
-const ROUTES: [(&str, &str); 25] = [
+const ROUTES: [(&str, &str); 26] = [
     ("post", "/v1/capabilities"),
     ("get", "/v1/capabilities"),
     ("get", "/v1/capabilities/{name}"),
@@ -28,6 +28,7 @@ const ROUTES: [(&str, &str); 25] = [
     ("delete", "/v1/tokens/{name}"),
     ("post", "/v1/tokens/introspect"),
     ("post", "/v1/search"),
+    ("post", "/v1/findability"),
     ("post", "/v1/verify"),
     ("post", "/v1/outcomes"),
     ("post", "/v1/plans"),

@@ -1,6 +1,7 @@
 //! Search by intent.
 
 mod cursor;
+mod findability;
 mod request;
 mod services;
 

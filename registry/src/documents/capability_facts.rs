@@ -9,6 +9,7 @@ use a2s::{
 };
 use semver::Version;
 
+use crate::embed::{EmbeddingSource, IndexedText, index_text};
 use crate::io_matching::OutputPort;
 use crate::store::dependency_rows::{PortDirection, RelationRows, ServiceUse, normalize_port_name};
 
@@ -59,6 +60,26 @@ impl CapabilityFacts {
             parameters: interface.inputs.clone(),
             dependency_interface: Arc::new(DependencyInterface::from_capability(capability)),
         }
+    }
+
+    /// Returns the texts under which the search index has the document.
+    pub(crate) fn to_index_text(&self) -> IndexedText {
+        let parameters: Vec<_> = self
+            .parameters
+            .iter()
+            .map(|parameter| {
+                (parameter.name.as_str(), parameter.description.as_deref().unwrap_or_default())
+            })
+            .collect();
+        let domains: Vec<_> = self.domains.iter().map(Domain::as_str).collect();
+        let intents: Vec<_> = self.intents.iter().map(String::as_str).collect();
+        index_text(&EmbeddingSource {
+            name: self.name.as_str(),
+            description: &self.description,
+            parameters: &parameters,
+            domains: &domains,
+            intents: &intents,
+        })
     }
 
     /// Returns the rows by which other capabilities find this one.

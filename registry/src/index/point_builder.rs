@@ -8,7 +8,7 @@ use a2s::{ClosureSummary, Digest};
 use crate::Error;
 use crate::bm25::document_vector;
 use crate::documents::{DocumentReader, VerifiedDocument};
-use crate::embed::{EmbedDeadline, Embedder, EmbeddingSource, index_text};
+use crate::embed::{EmbedDeadline, Embedder};
 use crate::embedding_service::{EmbeddingService, WeightedParts};
 use crate::store::dependency_rows::VersionScope;
 use crate::store::{CapabilityId, LiveVersionQuery, RegistryStore, VersionEntry, VersionId};
@@ -201,27 +201,12 @@ fn draft_point(
     whole: &ClosureSummary,
 ) -> PointDraft {
     let facts = &opened.facts;
-    let parameters: Vec<_> = facts
-        .parameters
-        .iter()
-        .map(|parameter| {
-            (parameter.name.as_str(), parameter.description.as_deref().unwrap_or_default())
-        })
-        .collect();
-    let domains: Vec<_> = facts.domains.iter().map(a2s::Domain::as_str).collect();
-    let intents: Vec<_> = facts.intents.iter().map(String::as_str).collect();
-    let text = index_text(&EmbeddingSource {
-        name: facts.name.as_str(),
-        description: &facts.description,
-        parameters: &parameters,
-        domains: &domains,
-        intents: &intents,
-    });
+    let text = facts.to_index_text();
     let point = IndexPoint {
         capability: entry.capability,
         dense: None,
         sparse: document_vector(&text.sparse),
-        domains: domains.into_iter().map(str::to_owned).collect(),
+        domains: facts.domains.iter().map(|domain| domain.as_str().to_owned()).collect(),
         permissions: whole.permissions.iter().map(ToString::to_string).collect(),
         read_only: whole.read_only,
         formats: whole.formats.iter().copied().collect(),

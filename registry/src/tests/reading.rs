@@ -247,6 +247,7 @@ fn the_description_of_the_interface_names_every_route() {
         "post /v1/capabilities/{name}/{version}/unyank",
         "post /v1/capabilities/{name}/{version}/yank",
         "get /v1/changes",
+        "post /v1/findability",
         "get /v1/index",
         "post /v1/outcomes",
         "post /v1/search",

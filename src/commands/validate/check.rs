@@ -8,6 +8,7 @@ use a2s::{
     Capability, CapabilityName, DependencyIndex, DependencyInterface, Diagnostic, Digest, Document,
     VersionInfo,
 };
+use a2s_api::FindabilityReport;
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 
@@ -24,11 +25,13 @@ const MISSING_VERSION_CODES: [&str; 2] = ["A2S062", "A2S063"];
 #[derive(Debug)]
 pub(super) struct CheckedFile {
     pub(super) path: PathBuf,
-    /// The content of the file; kept only for remarks about it.
+    /// The content of the file; kept only for remarks about it, and for the registry.
     pub(super) source: Vec<u8>,
     pub(super) result: Result<CompiledFile, CliError>,
     /// Remarks without a position in the file.
     pub(super) notes: Vec<String>,
+    /// The report of the registry about the document, when it was asked.
+    pub(super) findability: Option<FindabilityReport>,
     /// The digest of the file's bytes.
     bytes: Digest,
 }
@@ -49,8 +52,8 @@ pub(super) struct CompiledFile {
     document: Option<Document>,
 }
 
-/// Checks each file separately, on all processors.
-pub(super) fn check(files: Vec<FoundFile>) -> Vec<CheckedFile> {
+/// Checks each file separately, on all processors. With `keep_sources`, it keeps the content of each file.
+pub(super) fn check(files: Vec<FoundFile>, keep_sources: bool) -> Vec<CheckedFile> {
     let progress = if files.len() >= PROGRESS_FROM {
         let bar = ProgressBar::new(files.len() as u64);
         match ProgressStyle::with_template("{bar:40} {pos}/{len} {eta}") {
@@ -65,7 +68,7 @@ pub(super) fn check(files: Vec<FoundFile>) -> Vec<CheckedFile> {
             Some(error) => {
                 CheckedFile::unreadable(CliError::file_error(&found.path, &error), found.path)
             }
-            None => CheckedFile::read(found.path),
+            None => CheckedFile::read(found.path, keep_sources),
         };
         progress.inc(1);
         checked
@@ -77,19 +80,20 @@ pub(super) fn check(files: Vec<FoundFile>) -> Vec<CheckedFile> {
 
 impl CheckedFile {
     /// Reads a file and checks it.
-    fn read(path: PathBuf) -> Self {
+    fn read(path: PathBuf, keep_source: bool) -> Self {
         match document::read(&path) {
-            Ok(source) => Self::from_source(path, source),
+            Ok(source) => Self::from_source(path, source, keep_source),
             Err(failure) => Self::unreadable(failure, path),
         }
     }
 
     fn unreadable(failure: CliError, path: PathBuf) -> Self {
         let bytes = Digest::of_bytes(failure.message.as_bytes());
-        Self { path, source: Vec::new(), result: Err(failure), notes: Vec::new(), bytes }
+        let (source, notes) = (Vec::new(), Vec::new());
+        Self { path, source, result: Err(failure), notes, findability: None, bytes }
     }
 
-    fn from_source(path: PathBuf, mut source: Vec<u8>) -> Self {
+    fn from_source(path: PathBuf, mut source: Vec<u8>, keep_source: bool) -> Self {
         let bytes = Digest::of_bytes(&source);
         let compilation = a2s::compile(&source);
         let shelved = compilation.document.as_ref().map(|document| {
@@ -105,7 +109,7 @@ impl CheckedFile {
         });
         let document =
             compilation.document.filter(|document| !document.capability().dependencies.is_empty());
-        if document.is_none() && compilation.diagnostics.is_empty() {
+        if !keep_source && document.is_none() && compilation.diagnostics.is_empty() {
             source = Vec::new();
         }
         let compiled = CompiledFile {
@@ -116,7 +120,7 @@ impl CheckedFile {
             index_entry: shelved,
             document,
         };
-        Self { path, source, result: Ok(compiled), notes: Vec::new(), bytes }
+        Self { path, source, result: Ok(compiled), notes: Vec::new(), findability: None, bytes }
     }
 
     /// Returns the name of the file.

@@ -3,6 +3,7 @@
 use a2s::Diagnostic;
 use serde_json::json;
 
+use super::super::findability;
 use super::check::CheckedFile;
 use crate::output::{BAD, CommandOutput, DIM, GOOD, WARN, count as counted, sanitize};
 
@@ -52,6 +53,9 @@ pub(super) fn print(file: &CheckedFile, quiet: bool, output: &mut CommandOutput)
     }
     let shown = diagnostics(file).iter().filter(|d| !quiet || d.is_error());
     output.print_diagnostics(&name, &file.source, shown);
+    if let Some(report) = &file.findability {
+        findability::print(report, false, output);
+    }
     if file.notes.is_empty() || quiet {
         return;
     }
@@ -114,6 +118,9 @@ pub(super) fn to_json(file: &CheckedFile) -> serde_json::Value {
     }
     if !file.notes.is_empty() {
         line["notes"] = json!(file.notes);
+    }
+    if let Some(report) = &file.findability {
+        line["findability"] = json!(report);
     }
     line
 }

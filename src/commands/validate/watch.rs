@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::check::{self, CheckedFile};
-use super::{link, report};
+use super::{add_findability, link, report};
 use crate::cli::ValidateArgs;
 use crate::cli_error::{CliError, CliExitCode, FILE};
 use crate::client::ServiceClient;
@@ -192,7 +192,7 @@ impl WatchedFiles<'_> {
                 again.push(found);
             }
         }
-        let mut read: BTreeMap<PathBuf, CheckedFile> = check::check(again)
+        let mut read: BTreeMap<PathBuf, CheckedFile> = check::check(again, self.arguments.registry)
             .into_iter()
             .map(|checked| (checked.path.clone(), checked))
             .collect();
@@ -221,6 +221,8 @@ impl WatchedFiles<'_> {
             return Ok(());
         }
         let linked = link(&mut checked, self.client).await;
+        let asked = self.client.filter(|_| linked.is_ok() && !self.arguments.quiet);
+        let reporter = add_findability(&mut checked, asked).await;
         for path in gone.keys() {
             print_gone(path, output);
         }
@@ -233,6 +235,7 @@ impl WatchedFiles<'_> {
                 report::print_verdict(file, self.arguments.quiet, output);
             }
         }
+        reporter.print_failure(output);
         if let Err(failure) = linked {
             output.print_error(&failure);
         }
