@@ -35,6 +35,9 @@ pub struct TextFindability {
     /// capability is not among the candidates of the search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
+    /// The probability that the capability does what the text asks for, 0 to 1, as in a search hit.
+    #[serde(default)]
+    pub score: f64,
     /// The absolute similarity of meaning, 0 to 1, as in a search hit.
     pub similarity: f64,
     /// True when the capability is close enough to the text to be a hit of the search.

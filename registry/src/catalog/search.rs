@@ -72,6 +72,9 @@ struct SearchCandidates {
     degraded: Option<DegradedReason>,
 }
 
+/// Names and summaries of capabilities.
+type NamedSummaries = BTreeMap<CapabilityId, (CapabilityName, Arc<HitSummary>)>;
+
 /// A candidate with its ranking.
 struct RankedHit {
     entry: Arc<VersionEntry>,
@@ -304,8 +307,7 @@ impl SearchService {
         Ok(entries.iter().filter_map(of_entry).collect())
     }
 
-    /// Applies what the documents of the best candidates say: their services count, one that does something
-    /// else than the wanted effect comes after others, and the best bring what they need first.
+    /// Applies what the documents of the best candidates say.
     async fn apply_documents(
         &self,
         candidates: &mut Vec<FusedCandidate>,
@@ -318,13 +320,22 @@ impl SearchService {
             return Ok(Vec::new());
         }
         let ids = candidates.iter().take(SERVICE_LIMIT).map(|candidate| candidate.capability);
-        let entries: Vec<_> = self.live_versions.load(ids).await?.into_values().collect();
-        let listed: Vec<_> = entries.iter().map(AsRef::as_ref).collect();
-        let summaries: BTreeMap<_, _> = entries
-            .iter()
-            .zip(self.load_summaries(&listed).await?)
-            .filter_map(|(entry, summary)| Some((entry.capability, (entry, summary?))))
-            .collect();
+        let summaries = self.load_named_summaries(ids).await?;
+        let is_filtered = asked.filter != PointFilter::default();
+        self.apply_summaries(candidates, &summaries, wanted, counts_services, is_filtered).await
+    }
+
+    /// Applies the summaries of candidates: their services count, one that does something else than the wanted
+    /// effect comes after others, and the best bring what they need first. When the search is filtered, only
+    /// candidates are brought: the index alone knows the filter.
+    async fn apply_summaries(
+        &self,
+        candidates: &mut Vec<FusedCandidate>,
+        summaries: &NamedSummaries,
+        wanted: Option<Effect>,
+        counts_services: bool,
+        is_filtered: bool,
+    ) -> Result<Vec<Prerequisite>, Error> {
         if counts_services {
             lift_services(candidates, |id| match summaries.get(&id) {
                 Some((_, summary)) => summary.domains.iter().collect(),
@@ -333,8 +344,8 @@ impl SearchService {
         }
         if let Some(wanted) = wanted {
             lower_contradictions(candidates, |id| {
-                summaries.get(&id).is_some_and(|(entry, summary)| {
-                    contradiction(wanted, &effects_of(entry, summary))
+                summaries.get(&id).is_some_and(|(name, summary)| {
+                    contradiction(wanted, &effects_of(name, summary))
                 })
             });
         }
@@ -344,12 +355,26 @@ impl SearchService {
             let searches = self.find_prerequisites(candidate.capability, summary).await?;
             needed.insert(candidate.capability, searches);
         }
-        // A filter holds for prerequisites, too; the index alone knows it.
-        if asked.filter != PointFilter::default() {
+        if is_filtered {
             let known: BTreeSet<_> = candidates.iter().map(|known| known.capability).collect();
             needed.values_mut().for_each(|searches| searches.retain(|id| known.contains(id)));
         }
         Ok(lift_prerequisites(candidates, |id| needed.get(&id).cloned().unwrap_or_default()))
+    }
+
+    /// The names and summaries of capabilities. A damaged one has none.
+    async fn load_named_summaries(
+        &self,
+        ids: impl IntoIterator<Item = CapabilityId>,
+    ) -> Result<NamedSummaries, Error> {
+        let entries = self.live_versions.load(ids).await?;
+        let listed: Vec<_> = entries.values().map(AsRef::as_ref).collect();
+        let summaries = self.load_summaries(&listed).await?;
+        let named = entries
+            .iter()
+            .zip(summaries)
+            .filter_map(|((id, entry), summary)| Some((*id, (entry.name.clone(), summary?))));
+        Ok(named.collect())
     }
 
     /// The searches of the same services for what the parameters of a capability take the id of.
@@ -603,7 +628,7 @@ fn to_hit(ranked: &RankedHit, facts: &IntentFacts<'_>, summary: &HitSummary) -> 
         understand_inputs(facts.intent, &summary.parameters, facts.today);
     let is_strong = merits.score >= STRONG_SCORE && !contradicts;
     let contradiction = facts.wanted.filter(|_| *contradicts).map(|wanted| {
-        let does = effects_of(entry, summary);
+        let does = effects_of(&entry.name, summary);
         format!("the intent asks to {wanted}, but the capability {does}")
     });
     SearchHit {
@@ -630,8 +655,8 @@ fn to_hit(ranked: &RankedHit, facts: &IntentFacts<'_>, summary: &HitSummary) -> 
     }
 }
 
-fn effects_of(entry: &VersionEntry, summary: &HitSummary) -> CapabilityEffects {
-    CapabilityEffects::new(entry.name.as_str(), &summary.description, summary.read_only)
+fn effects_of(name: &CapabilityName, summary: &HitSummary) -> CapabilityEffects {
+    CapabilityEffects::new(name.as_str(), &summary.description, summary.read_only)
 }
 
 fn describe_no_match(nearest: &[NearMiss], needed_score: Option<f64>) -> String {

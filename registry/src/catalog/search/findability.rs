@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use a2s::CapabilityName;
 use a2s_api::{FindabilityReport, Rival, SearchMode, TextFindability, TextOrigin};
+use a2s_intent::effect::wanted_effect;
 
 use self::word_comparison::{DescribedWords, find_missing_words};
 use super::SearchService;
@@ -18,8 +19,8 @@ use crate::bm25::{SparseVector, document_vector};
 use crate::documents::{CapabilityFacts, HitSummary};
 use crate::embed::{MAX_INTENTS, SentenceVector};
 use crate::retrieval::{
-    CANDIDATE_LIMIT, CapabilityVectors, DEMANDING_HITS, FusedCandidate, FusionScales, IntentTexts,
-    Probe, SERVICE_LIMIT, cosine, fuse, lift_prerequisites, lift_services, rarity,
+    CANDIDATE_LIMIT, CapabilityVectors, FusedCandidate, FusionScales, IntentTexts, Probe,
+    SERVICE_LIMIT, cosine, fuse, rarity,
 };
 use crate::store::{CapabilityId, VersionEntry};
 use crate::vectors::{IndexReader, PointFilter, QueryResults, SearchQuery, VectorHit};
@@ -78,13 +79,14 @@ impl SearchService {
         &self,
         source: Vec<u8>,
     ) -> Result<FindabilityReport, Error> {
-        let (facts, texts) = self.documents.compute(move || read_document(&source)).await??;
+        let (facts, texts, read_only) =
+            self.documents.compute(move || read_document(&source)).await??;
         if !self.index.wait_until_ready(self.index_wait).await {
             return Err(Error::IndexNotReady);
         }
         // One index from here on, as in a search.
         let index = self.vectors.current_reader()?;
-        let document = self.embed_document(facts, texts, &*index).await?;
+        let document = self.embed_document(facts, texts, read_only, &*index).await?;
         let intents: Vec<_> =
             document.texts.iter().map(|text| IntentTexts::split(text.text.trim())).collect();
         let embeddings = &self.embedding_service;
@@ -114,7 +116,7 @@ impl SearchService {
             };
             let scales = FusionScales { among, cosine: index.identity().scale, sentence };
             let mut fused = fuse(&compared, &scales);
-            self.lift_with_document(&mut fused, &scales, &document).await?;
+            self.apply_with_document(&mut fused, text, &scales, &document).await?;
             texts.push(self.report_text(text, fused, &document).await?);
         }
         let degraded = degraded.map(|degraded| degraded.text().to_owned());
@@ -126,6 +128,7 @@ impl SearchService {
         &self,
         facts: CapabilityFacts,
         texts: Vec<SearchedText>,
+        read_only: bool,
         index: &dyn IndexReader,
     ) -> Result<SearchedDocument, Error> {
         let published = self.store.list_versions(&facts.name).await?;
@@ -138,7 +141,7 @@ impl SearchService {
             complexity: facts.complexity,
             parameters: facts.parameters.clone(),
             permissions: Vec::new(),
-            read_only: false,
+            read_only,
         };
         Ok(SearchedDocument {
             capability,
@@ -190,47 +193,25 @@ impl SearchService {
         Ok(measured.collect())
     }
 
-    /// Does for candidates, one of which is the document, what a search does: lets services count, and
-    /// brings prerequisites.
-    async fn lift_with_document(
+    /// Does for candidates, one of which is the document, what a search does with summaries.
+    async fn apply_with_document(
         &self,
         candidates: &mut Vec<FusedCandidate>,
+        text: &SearchedText,
         scales: &FusionScales,
         document: &SearchedDocument,
     ) -> Result<(), Error> {
         if !candidates.iter().any(|candidate| candidate.fits) {
             return Ok(());
         }
-        let most = if scales.counts_services() { SERVICE_LIMIT } else { DEMANDING_HITS };
-        let most = candidates.len().min(most);
-        let ids = candidates.iter().take(most).map(|candidate| candidate.capability);
-        let mut summaries = self.load_summaries_of(ids, document).await?;
-        summaries.insert(document.capability, Arc::clone(&document.summary));
-        if scales.counts_services() {
-            lift_services(&mut candidates[..most], |id| {
-                summaries.get(&id).map_or_else(Vec::new, |summary| summary.domains.iter().collect())
-            });
-        }
-        let mut needed = BTreeMap::new();
-        for candidate in candidates.iter().take(DEMANDING_HITS).filter(|hit| hit.fits) {
-            let Some(summary) = summaries.get(&candidate.capability) else { continue };
-            let searches = self.find_prerequisites(candidate.capability, summary).await?;
-            needed.insert(candidate.capability, searches);
-        }
-        lift_prerequisites(candidates, |id| needed.get(&id).cloned().unwrap_or_default());
+        let ids = candidates.iter().take(SERVICE_LIMIT).map(|candidate| candidate.capability);
+        let ids: Vec<_> = ids.filter(|id| *id != document.capability).collect();
+        let mut summaries = self.load_named_summaries(ids).await?;
+        let own = (document.facts.name.clone(), Arc::clone(&document.summary));
+        summaries.insert(document.capability, own);
+        let (wanted, counts_services) = (wanted_effect(&text.text), scales.counts_services());
+        self.apply_summaries(candidates, &summaries, wanted, counts_services, false).await?;
         Ok(())
-    }
-
-    /// The summaries of capabilities other than the document's. A damaged one has none.
-    async fn load_summaries_of(
-        &self,
-        ids: impl Iterator<Item = CapabilityId>,
-        document: &SearchedDocument,
-    ) -> Result<BTreeMap<CapabilityId, Arc<HitSummary>>, Error> {
-        let entries = self.live_versions.load(ids.filter(|id| *id != document.capability)).await?;
-        let listed: Vec<_> = entries.values().map(AsRef::as_ref).collect();
-        let summaries = self.load_summaries(&listed).await?;
-        Ok(entries.keys().copied().zip(summaries).filter_map(|(id, s)| Some((id, s?))).collect())
     }
 
     async fn report_text(
@@ -245,15 +226,17 @@ impl SearchService {
         let place = ranked.iter().position(|ranked| ranked.entry.is_none());
         let rivals = find_rivals(&ranked, place);
         let ids = rivals.iter().map(|(_, rival)| rival.candidate.capability);
-        let summaries = self.load_summaries_of(ids, document).await?;
+        let summaries = self.load_named_summaries(ids).await?;
         let own = place.and_then(|place| ranked.get(place)).map(|own| own.candidate);
         let (mut confused_with, mut others) = (Vec::new(), Vec::new());
         for (rank, rival) in rivals {
-            let Some(summary) = summaries.get(&rival.candidate.capability) else { continue };
+            let Some((name, summary)) = summaries.get(&rival.candidate.capability) else {
+                continue;
+            };
             let Some(entry) = rival.entry else { continue };
-            others.push(DescribedWords::new(&entry.name, summary));
+            others.push(DescribedWords::new(name, summary));
             confused_with.push(Rival {
-                name: entry.name.clone(),
+                name: name.clone(),
                 version: entry.version.clone(),
                 description: summary.description.clone(),
                 rank,
@@ -263,6 +246,7 @@ impl SearchService {
             text: text.text.clone(),
             from: text.from,
             rank: place.map(|place| place + 1),
+            score: own.map_or(0.0, |own| own.score()),
             similarity: own.map_or(0.0, |own| own.similarity),
             fits: own.is_some_and(|own| own.fits),
             confused_with,
@@ -305,11 +289,11 @@ impl SearchedDocument {
     }
 }
 
-/// Compiles a document.
+/// Compiles a document. The flag is true when its own tasks only read.
 ///
 /// # Errors
 /// Fails when it has errors.
-fn read_document(source: &[u8]) -> Result<(CapabilityFacts, Vec<SearchedText>), Error> {
+fn read_document(source: &[u8]) -> Result<(CapabilityFacts, Vec<SearchedText>, bool), Error> {
     let compilation = a2s::compile(source);
     let document = compilation.document.ok_or(Error::DocumentRejected(compilation.diagnostics))?;
     let facts = CapabilityFacts::from_document(&document);
@@ -328,7 +312,7 @@ fn read_document(source: &[u8]) -> Result<(CapabilityFacts, Vec<SearchedText>), 
         let (text, values) = (facts.description.clone(), String::new());
         texts.push(SearchedText { text, from: TextOrigin::Description, values });
     }
-    Ok((facts, texts))
+    Ok((facts, texts, document.interface().read_only))
 }
 
 /// Sorts the candidates as a search with the strategy `most_similar` does, those that fit first. Leaves out
