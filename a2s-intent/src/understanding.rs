@@ -10,6 +10,7 @@ mod date;
 mod field_kind;
 mod free;
 mod mention;
+mod phrases;
 
 use std::collections::BTreeMap;
 
@@ -70,8 +71,10 @@ pub fn understand_inputs(sentence: &str, fields: &[InputField], today: Date) -> 
     reader.read_patterns();
     reader.read_repository();
     reader.read_entities();
+    reader.read_position();
     reader.read_numbers();
     reader.read_lists_and_quotes();
+    reader.read_topic_and_message();
     let extracted = reader.values;
     let missing = missing_inputs(fields, &extracted).map(|field| field.name.clone()).collect();
     UnderstoodInputs { extracted, missing }
@@ -227,6 +230,42 @@ impl<'f> InputReader<'_, 'f> {
             fields.next().filter(|field| fields.next().is_none() && fits(amount, &field.schema, 0));
         if let Some(field) = field {
             self.values.insert(field.name.clone(), amount.clone());
+        }
+    }
+
+    /// Fills the fields of a latitude and a longitude.
+    fn read_position(&mut self) {
+        let open = self.open_fields();
+        let named = |names: &[&str]| {
+            let mut fields = open.iter().filter(|field| {
+                name_words(&field.name).iter().any(|word| names.contains(&word.as_str()))
+            });
+            fields.next().filter(|_| fields.next().is_none())
+        };
+        let (Some(latitude), Some(longitude)) =
+            (named(&["latitude", "lat"]), named(&["longitude", "lon", "lng", "long"]))
+        else {
+            return;
+        };
+        let Some((north, east)) = phrases::find_position(&self.words) else { return };
+        let pair = [(latitude, json!(north)), (longitude, json!(east))];
+        if pair.iter().all(|(field, value)| fits(value, &field.schema, 0)) {
+            self.values.extend(pair.map(|(field, value)| (field.name.clone(), value)));
+        }
+    }
+
+    /// Fills the only open text with the topic or the message that a word introduces.
+    fn read_topic_and_message(&mut self) {
+        let open = self.open_fields();
+        let mut texts = open.iter().filter(|field| free::takes_quoted_text(field));
+        let Some(field) = texts.next() else { return };
+        let others: Vec<_> = texts.collect();
+        let message = phrases::find_message(self.sentence, &self.words, field);
+        let found = message.or_else(|| phrases::find_topic(&self.words, field));
+        let Some((value, words)) = found.filter(|_| others.is_empty()) else { return };
+        let is_free = !words.clone().any(|at| self.is_taken(at)) && FieldKind::of(field).is_none();
+        if is_free && fits(&value, &field.schema, 0) {
+            self.values.insert(field.name.clone(), value);
         }
     }
 

@@ -51,7 +51,46 @@ fn shipped_cases() -> Vec<(&'static str, &'static str, Value)> {
             "how many stars has the repo tokio-rs/axum",
             json!({"owner": "tokio-rs", "repo": "axum"}),
         ),
+        (
+            "GetLatestRelease",
+            "has microsoft/vscode released something new?",
+            json!({"owner": "microsoft", "repo": "vscode"}),
+        ),
         ("GetLatestRelease", "is it yes and/or no, 24/7?", json!({})),
+        // Positions.
+        (
+            "GetWeatherForecast",
+            "need the forecast at 52.5 north, 13.4 west",
+            json!({"latitude": 52.5, "longitude": -13.4}),
+        ),
+        (
+            "GetWeatherForecast",
+            "how is the weather at 36.7, -4.4?",
+            json!({"latitude": 36.7, "longitude": -4.4}),
+        ),
+        ("GetWeatherForecast", "forecast for 3, 4 or 5 days", json!({})),
+        ("GetWeatherForecast", "forecast at 136.7, 14.4", json!({})),
+        // Topics and messages.
+        ("SearchBooks", "got any good novels on sailing?", json!({"query": "sailing"})),
+        ("SearchBooks", "books about the sea please", json!({"query": "the sea"})),
+        ("SearchBooks", "is there a book on Friday", json!({})),
+        (
+            "CheckGrammar",
+            "proof read: Their going to the cinema tonight",
+            json!({"text": "Their going to the cinema tonight"}),
+        ),
+        // One and several.
+        (
+            "ConvertIntoCurrencies",
+            "Show me GBP against USD, CHF and AUD",
+            json!({"from_currency": "GBP", "to_currencies": ["USD", "CHF", "AUD"]}),
+        ),
+        (
+            "ListHolidaysOfYears",
+            "French public holidays for 2026 through 2028",
+            json!({"country_code": "FR", "years": [2026, 2027, 2028]}),
+        ),
+        ("GetPublicHolidays", "holidays of 2026 in French", json!({"year": 2026})),
         ("GetRepository", "is it about 24/v7", json!({})),
         // Countries and years.
         (

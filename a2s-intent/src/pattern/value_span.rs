@@ -246,6 +246,7 @@ impl ValueSpan {
         phrase.trim(words, is_break);
         let outright = phrase;
         phrase.trim(words, |word| is_break(word) || COURTESY.contains(&word.norm.as_str()));
+        phrase.cut_addressee(words);
         if lead == CueWord::Name {
             // `key: or` names a value, though elsewhere `or` would belong to nothing.
             return phrase.non_empty().or_else(|| outright.non_empty());
@@ -298,6 +299,16 @@ impl ValueSpan {
 
     fn non_empty(self) -> Option<Self> {
         (self.words.0 < self.words.1).then_some(self)
+    }
+
+    /// Cuts "to me" and "for us" off the end: they say who asks.
+    fn cut_addressee(&mut self, words: &[TextToken<'_>]) {
+        if let [_, .., to, person] = self.of_words(words)
+            && ["to", "for"].contains(&to.norm.as_str())
+            && ["me", "us"].contains(&person.norm.as_str())
+        {
+            self.words.1 -= 2;
+        }
     }
 
     fn trim(&mut self, words: &[TextToken<'_>], goes: impl Fn(&TextToken<'_>) -> bool) {

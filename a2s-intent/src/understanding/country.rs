@@ -16,6 +16,8 @@ const MOST_WORDS: usize = 8;
 struct CountryTable {
     /// The two-letter code of each lower-case name; none when several countries have the name.
     codes: BTreeMap<String, Option<String>>,
+    /// The two-letter code of each lower-case nationality; none when several countries have it.
+    nationalities: BTreeMap<String, Option<String>>,
     /// The three-letter code of each two-letter code.
     alpha3: BTreeMap<String, String>,
     /// The codes of the currencies of countries, by lower-case name, nationality or two-letter code.
@@ -25,10 +27,12 @@ struct CountryTable {
 static TABLE: LazyLock<CountryTable> = LazyLock::new(|| {
     let mut table = CountryTable {
         codes: BTreeMap::new(),
+        nationalities: BTreeMap::new(),
         alpha3: BTreeMap::new(),
         currencies: BTreeMap::new(),
     };
     let mut others: Vec<(String, String)> = Vec::new();
+    let mut nationalities: Vec<(String, String)> = Vec::new();
     for country in CountryIterator::new() {
         let code = country.alpha2().to_string();
         table.alpha3.insert(code.clone(), country.alpha3().to_string());
@@ -46,12 +50,23 @@ static TABLE: LazyLock<CountryTable> = LazyLock::new(|| {
         }
         table.codes.insert(short, Some(code.clone()));
         others.extend(names.into_iter().map(|name| (name, code.clone())));
+        // Territories share the nationality of their states.
+        let nationality = country.maybe_nationality().filter(|_| country.un_member());
+        nationalities.extend(nationality.map(|name| (name.to_lowercase(), code.clone())));
     }
     let official = table.codes.clone();
     for (name, code) in others.into_iter().filter(|(name, _)| !official.contains_key(name)) {
         let known = table.codes.entry(name).or_insert_with(|| Some(code.clone()));
         if known.as_ref() != Some(&code) {
             *known = None;
+        }
+    }
+    for (name, code) in nationalities {
+        if !table.codes.contains_key(&name) {
+            let known = table.nationalities.entry(name).or_insert_with(|| Some(code.clone()));
+            if known.as_ref() != Some(&code) {
+                *known = None;
+            }
         }
     }
     table
@@ -75,8 +90,16 @@ pub(super) fn find_countries(words: &[TextToken<'_>]) -> Vec<Mention> {
         let longest = MOST_WORDS.min(words.len() - at);
         let named = (1..=longest).rev().find_map(|length| {
             let name = phrase(&words[at..at + length])?;
-            let code = TABLE.codes.get(&name)?.clone()?;
-            is_alone(words, at, at + length).then_some((length, code))
+            let end = at + length;
+            let code = match TABLE.codes.get(&name) {
+                Some(code) => code.clone()?,
+                None => TABLE
+                    .nationalities
+                    .get(&name)
+                    .filter(|_| is_adjective(words, at, end))?
+                    .clone()?,
+            };
+            is_alone(words, at, end).then_some((length, code))
         });
         let length = named.as_ref().map_or(1, |(length, _)| *length);
         found.extend(named.map(|(length, code)| Mention {
@@ -87,6 +110,15 @@ pub(super) fn find_countries(words: &[TextToken<'_>]) -> Vec<Mention> {
         at += length;
     }
     found
+}
+
+/// Returns true when words say of what follows that it belongs to a country: "French holidays", but not "in
+/// French".
+fn is_adjective(words: &[TextToken<'_>], start: usize, end: usize) -> bool {
+    let is_plain = |word: &TextToken<'_>| word.kind == TokenKind::Word && !word.is_capitalised();
+    let before = start.checked_sub(1).and_then(|before| words.get(before));
+    words.get(end).is_some_and(is_plain)
+        && !before.is_some_and(|word| ["in", "to", "into"].contains(&word.norm.as_str()))
 }
 
 /// Returns true when words are no part of a longer name, such as Michael Jordan or New Mexico.

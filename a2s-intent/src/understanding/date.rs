@@ -1,5 +1,7 @@
 //! Dates and years, read with the names that `jiff` knows.
 
+use std::ops::Range;
+
 use jiff::civil::{Date, Weekday};
 use jiff::fmt::strtime;
 use jiff::{Span, ToSpan};
@@ -12,6 +14,8 @@ use crate::intent_text::{TextToken, TokenKind};
 const MOST_WORDS: usize = 4;
 /// Years that a number can mean.
 const YEARS: std::ops::RangeInclusive<i64> = 1_800..=2_199;
+/// The maximum number of years of a range.
+const MAX_YEARS: i64 = 50;
 /// Forms of a date with its year.
 const COMPLETE: [&str; 6] =
     ["%Y-%m-%d", "%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%d of %B %Y"];
@@ -78,6 +82,15 @@ pub(super) fn find_years(words: &[TextToken<'_>], today: Date) -> Vec<Mention> {
                     && before.len() == 2
                     && BEFORE.contains(&before[0].norm.as_str())
         });
+        if let Some((range, years)) =
+            year.filter(|_| is_introduced).and_then(|from| find_year_range(words, at, from))
+        {
+            found.push(Mention { words: range, value: json!(years), amount: None });
+            continue;
+        }
+        if found.last().is_some_and(|last| last.words.contains(&at)) {
+            continue;
+        }
         // "of 2027 books" counts books.
         let ends = words.get(at + 1).is_none_or(|next| {
             next.kind != TokenKind::Word
@@ -89,6 +102,18 @@ pub(super) fn find_years(words: &[TextToken<'_>], today: Date) -> Vec<Mention> {
         }
     }
     found
+}
+
+/// Returns the years from one year through another: `2026 to 2028`.
+fn find_year_range(
+    words: &[TextToken<'_>],
+    at: usize,
+    from: i64,
+) -> Option<(Range<usize>, Vec<i64>)> {
+    const THROUGH: [&str; 6] = ["through", "to", "until", "till", "-", "–"];
+    words.get(at + 1).filter(|word| THROUGH.contains(&word.norm.as_str()))?;
+    let to = words.get(at + 2)?.text.parse::<i64>().ok().filter(|year| YEARS.contains(year))?;
+    (from < to && to - from < MAX_YEARS).then(|| (at..at + 3, (from..=to).collect()))
 }
 
 /// Returns true when two words are a duration, such as "5 days".

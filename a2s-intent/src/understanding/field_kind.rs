@@ -83,7 +83,9 @@ impl FieldKind {
             };
             fits(&value, item, 0).then_some(value)
         };
-        let items: Option<Vec<Value>> = mentions.iter().map(to_item).collect();
+        // A range of years is a mention with several values.
+        let mentions = mentions.iter().flat_map(Mention::split);
+        let items: Option<Vec<Value>> = mentions.map(|mention| to_item(&mention)).collect();
         shape_value(field, items?).filter(|value| fits(value, &field.schema, 0))
     }
 

@@ -9,6 +9,8 @@ use super::mention::is_separator;
 use crate::intent_text::{TextToken, TokenKind};
 use crate::pattern::{fits, number_of, takes_list, takes_text_only};
 
+/// The minimum length of the names of an owner and a repository that no word introduces: "and/or" is none.
+const MIN_NAME: usize = 3;
 /// Words between the name of a number and the number: "magnitude of at least 4".
 const FILLERS: [&str; 6] = ["of", "is", "at", "least", "most", "than"];
 
@@ -21,7 +23,10 @@ pub(super) fn find_repository(words: &[TextToken<'_>]) -> Option<(String, String
         let is_introduced = word.text.contains("://")
             || words.len() == 1
             || before.is_some_and(|word| BEFORE.contains(&word.norm.as_str()));
-        split_repository(word.text).filter(|_| word.kind == TokenKind::Word && is_introduced)
+        let is_clear = |(owner, name): &(String, String)| {
+            is_introduced || owner.len() >= MIN_NAME && name.len() >= MIN_NAME
+        };
+        split_repository(word.text).filter(|found| word.kind == TokenKind::Word && is_clear(found))
     });
     let first = found.next()?;
     found.all(|other| other == first).then_some(first)

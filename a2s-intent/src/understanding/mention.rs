@@ -20,6 +20,18 @@ pub(super) struct Mention {
     pub(super) amount: Option<Value>,
 }
 
+impl Mention {
+    /// Returns a mention for each of its values.
+    pub(super) fn split(&self) -> Vec<Self> {
+        match &self.value {
+            Value::Array(values) => {
+                values.iter().map(|value| Self { value: value.clone(), ..self.clone() }).collect()
+            }
+            _ => vec![self.clone()],
+        }
+    }
+}
+
 /// Returns the words of a range as one lower-case text; nothing when it contains a quote or punctuation.
 pub(super) fn phrase(words: &[TextToken<'_>]) -> Option<String> {
     let norms: Option<Vec<&str>> = words
@@ -70,7 +82,8 @@ pub(super) fn assign_mentions<'f>(
     let mut chosen = chosen.into_iter();
     groups.retain(|_| chosen.next().flatten().is_none());
     if let [first, second] = groups.as_slice()
-        && let Some(pair) = assign_amount(first, second, &fields)
+        && let Some(pair) =
+            assign_amount(first, second, &fields).or_else(|| assign_list(first, second, &fields))
     {
         assigned.extend(pair);
     } else if let ([group], [(field, kind)]) = (groups.as_slice(), fields.as_slice()) {
@@ -100,6 +113,26 @@ fn assign_amount<'f>(
     };
     let given = source.1.convert(source.0, given)?;
     Some([(source.0, given), (target.0, target.1.convert(target.0, wanted)?)])
+}
+
+/// Gives several entities to the field that takes a list, and a single one to the other field.
+fn assign_list<'f>(
+    first: &[Mention],
+    second: &[Mention],
+    fields: &[(&'f InputField, FieldKind)],
+) -> Option<[(&'f InputField, Value); 2]> {
+    let (single, several) = match (first.len(), second.len()) {
+        (1, 2..) => (first, second),
+        (2.., 1) => (second, first),
+        _ => return None,
+    };
+    let (one, list) = match fields {
+        [one, two] if takes_list(&two.0.schema) && !takes_list(&one.0.schema) => (one, two),
+        [one, two] if takes_list(&one.0.schema) && !takes_list(&two.0.schema) => (two, one),
+        _ => return None,
+    };
+    let value = one.1.convert(one.0, single)?;
+    Some([(one.0, value), (list.0, list.1.convert(list.0, several)?)])
 }
 
 /// Joins the items of each list ("euros, yen and pounds") to one group, without repetitions.
