@@ -33,6 +33,11 @@ pub struct AgentRequest {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
+    /// The `values` of the last response of the conversation. When the message refers to earlier ones ("and
+    /// tomorrow?", "the same there"), inputs that it does not give have these values.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = schema::Values)]
+    pub context: Map<String, Value>,
     /// The strategy that ranks the capabilities that fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<SelectionStrategy>,
@@ -290,6 +295,10 @@ pub struct AgentResponse {
     /// The nearest capabilities when nothing fits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<NearMiss>,
+    /// The values of inputs in this conversation, by name, without secrets: for `context` of the next request.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = schema::Values)]
+    pub values: Map<String, Value>,
     /// The guardians' decisions about this response.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<GuardianDecision>,

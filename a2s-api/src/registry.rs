@@ -230,6 +230,10 @@ pub struct SearchMetadata {
     /// not hits: check them before a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<NearMiss>,
+    /// The language or script of the intent, when nothing was close enough and the built-in embedder does not
+    /// know it: `German`, `Cyrillic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
     /// The score that the best capability needed, when nothing was close enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed_score: Option<f64>,

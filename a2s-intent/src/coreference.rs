@@ -25,6 +25,41 @@ pub struct Coreferences {
     pub things: Vec<Vec<String>>,
 }
 
+/// Words at the beginning of a message that continues a conversation.
+const CONTINUATIONS: [&str; 4] = ["and", "also", "then", "again"];
+/// Beginnings of two words of such a message.
+const CONTINUING_PAIRS: [[&str; 2]; 4] =
+    [["what", "about"], ["how", "about"], ["same", "for"], ["what", "if"]];
+/// Words that refer to a place, a time or a thing of an earlier message.
+const BACKWARD_WORDS: [&str; 3] = ["there", "same", "again"];
+
+/// Returns true when a message continues an earlier one: "and tomorrow?", "what about the wind there?".
+///
+/// ```
+/// # use a2s_intent::coreference::continues_conversation;
+/// assert!(continues_conversation("And the air quality?"));
+/// assert!(continues_conversation("how warm is it there"));
+/// assert!(!continues_conversation("weather in Oslo"));
+/// assert!(!continues_conversation("is there a book about bees"));
+/// ```
+#[must_use]
+pub fn continues_conversation(text: &str) -> bool {
+    let words = unquoted_words(text);
+    let begins = match words.as_slice() {
+        [first, second, ..] => {
+            CONTINUATIONS.contains(&first.as_str())
+                || CONTINUING_PAIRS.contains(&[first.as_str(), second.as_str()])
+        }
+        _ => false,
+    };
+    // "Is there a book" asks for something new.
+    let refers_back = |(at, word): (usize, &String)| {
+        let is_question = at > 0 && ["is", "are"].contains(&words[at - 1].as_str());
+        BACKWARD_WORDS.contains(&word.as_str()) && !(word == "there" && is_question)
+    };
+    begins || words.iter().enumerate().any(refers_back)
+}
+
 impl Coreferences {
     /// Finds the references in `text`, without its quoted texts.
     #[must_use]

@@ -174,6 +174,7 @@ impl ChatSession<'_> {
                 }
             }
             if let AgentEvent::Response(answer) = event {
+                self.request.context.clone_from(&answer.values);
                 return Ok(Some(*answer));
             }
         }

@@ -100,7 +100,7 @@ pub(crate) fn print_response(answer: &SearchResponse, explain: bool, output: &mu
     }
     if let Some(message) = &metadata.message {
         // The names are below, with more about them.
-        let message = message.split(';').next().unwrap_or(message);
+        let message = message.split("; the nearest are").next().unwrap_or(message);
         output.line(format_args!("{WARN}{message}{WARN:#}"));
     }
     for near in &metadata.nearest {

@@ -21,7 +21,7 @@ use a2s_api::{
 use a2s_intent::reply;
 use a2s_intent::small_talk::{SmallTalk, small_talk};
 use aos::message::Role;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use self::candidate_search::{CandidateCapability, CandidateSearchResult, SubTask};
@@ -31,6 +31,10 @@ use crate::agent::{Agent, MAX_MESSAGE_BYTES, MAX_SESSION_CHARS};
 use crate::error::Error;
 use crate::guard::{GuardContext, GuardDenial, GuardOutcome};
 use crate::state_store::StateStore;
+
+/// The maximum number of values of a conversation, and the maximum length of one as JSON, in bytes.
+const MAX_REMEMBERED: usize = 50;
+const MAX_REMEMBERED_BYTES: usize = 1_000;
 
 /// A turn in progress.
 struct AgentTurn<'a> {
@@ -60,7 +64,23 @@ struct TurnRecord {
     skipped: Vec<SkippedCandidate>,
     /// The chosen capabilities that have not run.
     not_started: Vec<CapabilityRef>,
+    /// The values of inputs in the conversation, without secrets.
+    values: Map<String, Value>,
     delegated: Option<DelegationResult>,
+}
+
+impl TurnRecord {
+    /// Remembers the values of inputs for later turns, without secrets and without long ones.
+    fn remember_values(&mut self, inputs: &Map<String, Value>, secrets: &[String]) {
+        let kept = inputs.iter().filter(|(name, value)| {
+            !secrets.contains(name) && value.to_string().len() <= MAX_REMEMBERED_BYTES
+        });
+        self.values.extend(kept.map(|(name, value)| (name.clone(), value.clone())));
+        while self.values.len() > MAX_REMEMBERED {
+            let first = self.values.keys().next().cloned();
+            first.and_then(|first| self.values.shift_remove(&first));
+        }
+    }
 }
 
 /// The end of a turn, before the guardians have read the message.
@@ -192,11 +212,12 @@ impl AgentTurn<'_> {
             return Ok(TurnOutcome::new(status, reply_text::small_talk(talk)));
         }
         let (strategy, filters) = (request.strategy.clone(), request.filters.clone());
+        self.record.values.clone_from(&request.context);
         let mut intent = UserIntent::from_request(heard, request);
         self.accepted.clone_from(&intent.accepted);
         self.read_intents(&mut intent).await;
         let found = self.find_candidates(&intent, strategy, filters).await?;
-        let CandidateSearchResult { tasks, nearest } = found.map_err(|denial| {
+        let CandidateSearchResult { tasks, nearest, language } = found.map_err(|denial| {
             denied_outcome("The guardian does not allow me to use the search results", &denial)
         })?;
         let is_weak = |task: &SubTask| task.is_weak(&intent.accepted);
@@ -207,7 +228,7 @@ impl AgentTurn<'_> {
             }
         }
         if tasks.is_empty() {
-            let message = reply_text::nothing_fits(&nearest);
+            let message = reply_text::nothing_fits(&nearest, language.as_deref());
             return Ok(TurnOutcome {
                 nearest,
                 ..TurnOutcome::new(AgentStatus::NothingFits, message)
@@ -504,9 +525,11 @@ impl AgentTurn<'_> {
             // A withheld message must not leave by another field.
             record.runs.iter_mut().for_each(|run| run.output = None);
             record.delegated = None;
+            record.values.clear();
             format!("The guardian does not allow my response: {denial}")
         });
-        let TurnRecord { unconfirmed: consent, runs, skipped, not_started, delegated } = record;
+        let TurnRecord { unconfirmed: consent, runs, skipped, not_started, values, delegated } =
+            record;
         AgentResponse {
             session: self.session.clone(),
             turn: self.id,
@@ -519,6 +542,7 @@ impl AgentTurn<'_> {
             question,
             consent,
             nearest,
+            values,
             decisions,
         }
     }

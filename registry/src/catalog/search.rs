@@ -2,6 +2,7 @@
 
 mod cursor;
 mod findability;
+mod language;
 mod request;
 mod services;
 
@@ -23,6 +24,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use self::cursor::MAX_WALK_HITS;
+use self::language::foreign_language;
 use self::request::ValidSearch;
 use crate::documents::{DocumentReader, HitSummary};
 use crate::embed::SentenceVector;
@@ -67,6 +69,8 @@ struct SearchCandidates {
     prerequisites: Vec<Prerequisite>,
     /// The effect that the intent asks for.
     wanted: Option<Effect>,
+    /// The language that the built-in embedder does not know, when nothing fits.
+    language: Option<String>,
     mode: Option<SearchMode>,
     /// The reason for a search by words alone, if it was one.
     degraded: Option<DegradedReason>,
@@ -275,12 +279,16 @@ impl SearchService {
             let wanted = wanted_effect(intent);
             let prerequisites =
                 self.apply_documents(&mut fused, wanted, scales.counts_services(), asked).await?;
-            let (fitting, rest) = fused.into_iter().partition(|candidate| candidate.fits);
+            let (fitting, rest): (Vec<_>, Vec<_>) =
+                fused.into_iter().partition(|candidate| candidate.fits);
+            let is_lost = fitting.is_empty() && mode.is_some();
+            let language = is_lost.then(|| foreign_language(intent)).flatten();
             candidates.push(SearchCandidates {
                 fitting,
                 rest,
                 prerequisites,
                 wanted,
+                language,
                 mode,
                 degraded,
             });
@@ -588,7 +596,9 @@ impl SearchService {
             (true, true) => {
                 Some(format!("{fit} capabilities match, but the strategy requires {demands}"))
             }
-            (true, false) => Some(describe_no_match(&nearest, needed_score)),
+            (true, false) => {
+                Some(describe_no_match(&nearest, needed_score, found.language.as_deref()))
+            }
         };
         let strategy = Some(strategy.name().to_owned());
         let search_time_ms = self.milliseconds_since(started);
@@ -599,6 +609,7 @@ impl SearchService {
             strategy,
             message,
             nearest,
+            language: found.language.clone(),
             needed_score,
             mode: found.mode,
             degraded,
@@ -659,13 +670,23 @@ fn effects_of(name: &CapabilityName, summary: &HitSummary) -> CapabilityEffects 
     CapabilityEffects::new(name.as_str(), &summary.description, summary.read_only)
 }
 
-fn describe_no_match(nearest: &[NearMiss], needed_score: Option<f64>) -> String {
+fn describe_no_match(
+    nearest: &[NearMiss],
+    needed_score: Option<f64>,
+    language: Option<&str>,
+) -> String {
+    let language = language.map_or_else(String::new, |language| {
+        format!(
+            "the intent seems to be in {language}, but the built-in embedder knows English: use \
+             English, or another embedder (`--embedder`); "
+        )
+    });
     let named: Vec<_> =
         nearest.iter().map(|near| format!("`{}` ({:.2})", near.name, near.score)).collect();
     match needed_score {
-        None => "no capability matches".to_owned(),
+        None => format!("{language}no capability matches"),
         Some(needed) => format!(
-            "no capability is close enough: a score of {needed} is needed; the nearest are {}",
+            "{language}no capability is close enough: a score of {needed} is needed; the nearest are {}",
             named.join(", ")
         ),
     }

@@ -73,6 +73,8 @@ pub(super) struct CandidateSearchResult {
     pub(super) tasks: Vec<SubTask>,
     /// The nearest capabilities, when nothing fits.
     pub(super) nearest: Vec<NearMiss>,
+    /// The language of the message, when a registry does not know it.
+    pub(super) language: Option<String>,
 }
 
 impl AgentTurn<'_> {
@@ -94,6 +96,7 @@ impl AgentTurn<'_> {
             ..SearchRequest::default()
         };
         let answers = self.search_registries(&request).await?;
+        let language = find_language(&answers);
         let (mut found, mut nearest) = merge_responses(&intent.intents, answers);
         found.iter_mut().for_each(keep_close);
         nearest.extend(found.iter_mut().flat_map(remove_contradictions));
@@ -144,7 +147,7 @@ impl AgentTurn<'_> {
         let tasks = tasks.into_iter();
         let tasks =
             tasks.map(|(intent, choices)| SubTask { intent, candidates: choices.into_iter() });
-        Ok(Ok(CandidateSearchResult { tasks: tasks.collect(), nearest }))
+        Ok(Ok(CandidateSearchResult { tasks: tasks.collect(), nearest, language }))
     }
 
     /// Returns the responses of all registries with the index of each registry. It leaves out a registry
@@ -175,6 +178,12 @@ impl AgentTurn<'_> {
             _ => Ok(good),
         }
     }
+}
+
+/// The language that a registry does not know.
+fn find_language(answers: &[(usize, BatchSearchResponse)]) -> Option<String> {
+    let mut answers = answers.iter().flat_map(|(_, answers)| &answers.responses);
+    answers.find_map(|answer| answer.answer.metadata.language.clone())
 }
 
 /// Hits with the index of their registry, best first.

@@ -150,6 +150,7 @@ impl AgentTurn<'_> {
         let secrets: Vec<String> =
             fields.iter().filter(|field| field.secret).map(|field| field.name.clone()).collect();
         let missing = missing_fields(&plan.missing, &fields);
+        self.record.remember_values(&inputs, &secrets);
         let is_read_only = *read_only || self.is_read_only(&choice, &document, &plan).await;
         let shown = inputs.iter().map(|(name, value)| {
             let shown = if secrets.contains(name) { HIDDEN.into() } else { value.clone() };

@@ -2,6 +2,7 @@
 
 use a2s::{Digest, InputField};
 use a2s_api::{AgentRequest, CapabilityRef};
+use a2s_intent::coreference::continues_conversation;
 use a2s_intent::{missing_inputs, reply, split_requests, understand_inputs};
 use jiff::civil::Date;
 use serde_json::{Map, Value};
@@ -27,6 +28,8 @@ pub(super) struct UserIntent {
     pub(super) accepted: Vec<CapabilityRef>,
     /// The inputs that were given by name.
     given: Map<String, Value>,
+    /// The values of earlier turns, when the message refers to them.
+    context: Map<String, Value>,
 }
 
 impl UserIntent {
@@ -57,7 +60,11 @@ impl UserIntent {
             }
         };
         let intents = intents(&query, split_requests(&query));
-        Self { query, intents, preferred, reply, confirmed, accepted, given }
+        let mut context = request.context;
+        if !continues_conversation(&query) {
+            context.clear();
+        }
+        Self { query, intents, preferred, reply, confirmed, accepted, given, context }
     }
 
     /// Replaces the parts. The whole query stays the same.
@@ -65,7 +72,8 @@ impl UserIntent {
         self.intents = intents(&self.query, parts);
     }
 
-    /// The values for `fields`: those given by name, else the answer to a question, else the query itself.
+    /// The values for `fields`: those given by name, else the answer to a question, else the query itself, else
+    /// those of earlier turns that the query refers to.
     /// Secrets are never read from a message. `today` is the date that "tomorrow" is relative to.
     pub(super) fn known_inputs(&self, fields: &[InputField], today: Date) -> Map<String, Value> {
         let open: Vec<InputField> = fields.iter().filter(|field| !field.secret).cloned().collect();
@@ -78,6 +86,9 @@ impl UserIntent {
         let named =
             |field: &InputField| Some((field.name.clone(), self.given.get(&field.name)?.clone()));
         inputs.extend(fields.iter().filter_map(named));
+        let earlier = missing_inputs(&open, &inputs)
+            .filter_map(|field| Some((field.name.clone(), self.context.get(&field.name)?.clone())));
+        inputs.extend(earlier.collect::<Vec<_>>());
         inputs
     }
 

@@ -231,8 +231,12 @@ pub(super) fn proposal(proposal: &ChainProposal) -> String {
 }
 
 /// Reports that no capability fits, with the nearest ones.
-pub(super) fn nothing_fits(nearest: &[NearMiss]) -> String {
+pub(super) fn nothing_fits(nearest: &[NearMiss], language: Option<&str>) -> String {
     let mut lines = vec!["No published capability matches this.".to_owned()];
+    lines.extend(language.map(|language| {
+        let language = to_single_line(language, MAX_TEXT);
+        format!("It seems to be in {language}, but the search knows English: try it in English.")
+    }));
     lines.extend(nearest.iter().map(|near| {
         let description = to_single_line(&near.description, MAX_TEXT);
         format!("- nearest: {} {}: {description}", near.name, near.version)
