@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
+use registry::embed::Embedder;
 use registry::{App, Config};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -23,8 +24,8 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    pub(crate) async fn open(folder: &Path) -> Self {
-        let config = Config::in_folder(folder, None);
+    pub(crate) async fn open(folder: &Path, embedder: Embedder) -> Self {
+        let config = Config { embedder, ..Config::in_folder(folder, None) };
         #[expect(
             clippy::disallowed_methods,
             reason = "a bench is the program that gives the clock"

@@ -7,9 +7,9 @@
 //! cargo bench --bench search -- 10000          # so many
 //! ```
 //!
-//! Both sides answer the same queries in turns, in this process and on the same files: the registry
-//! through its router, from the bytes of a request to the bytes of its answer; the index by itself,
-//! one dense and one sparse query for each clause. Both have the engine's graph that a registry has
+//! All sides answer the same queries in turns, in this process and on the same files: the registry with
+//! and without the sentence encoder, through its router, from the bytes of a request to the bytes of its
+//! answer; the index by itself, one dense and one sparse query for each clause. All have the engine's graph that a registry has
 //! made when publishing has rested for some seconds. Memory and start are those of the program.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set up its world has to fail")]
@@ -22,12 +22,14 @@ mod process;
 #[path = "../common/program.rs"]
 mod program;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mimalloc::MiMalloc;
+use registry::embed::Embedder;
 use registry::retrieval::BuiltInEmbedders;
 
-use crate::baseline::Bare;
+use crate::baseline::{Bare, copy_folder};
 use crate::corpus::Corpus;
 use crate::library::Shelf;
 use crate::process::Process;
@@ -62,7 +64,7 @@ async fn main() {
 
 async fn measure(corpus: &Corpus, size: usize, ready_with_none: Duration) {
     let folder = tempfile::tempdir().unwrap();
-    let shelf = Shelf::open(folder.path()).await;
+    let shelf = Shelf::open(folder.path(), Embedder::built_in()).await;
     let began = Instant::now();
     shelf.publish(corpus, size).await;
     let took = began.elapsed();
@@ -76,40 +78,7 @@ async fn measure(corpus: &Corpus, size: usize, ready_with_none: Duration) {
     println!("  the engine's graph was made in another {:.1} s", began.elapsed().as_secs_f64());
     shelf.close().await;
 
-    let bare = Bare::open(folder.path());
-    let shelf = Shelf::open(folder.path()).await;
-    let embedders = BuiltInEmbedders::fast();
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for (number, query) in corpus.queries(2 * QUERIES).enumerate() {
-        let probes: Vec<_> = embedders.probes(query).into_iter().map(|probe| probe.query).collect();
-        let began = Instant::now();
-        let found = shelf.search(query).await;
-        let took = began.elapsed();
-        let began = Instant::now();
-        probes.iter().for_each(|probe| {
-            std::hint::black_box(bare.query(probe));
-        });
-        let bare_took = began.elapsed();
-        assert!(found, "{query}");
-        if number >= QUERIES {
-            let clauses = u32::try_from(probes.len()).unwrap();
-            ours.push(took / clauses);
-            theirs.push(bare_took / clauses);
-        }
-    }
-    println!("  per clause    registry  bare index   ratio");
-    for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
-        let (ours, theirs) = (quantile(&mut ours, share), quantile(&mut theirs, share));
-        println!(
-            "  {name}         {:>7.3} ms  {:>7.3} ms  {:>5.2}×",
-            milliseconds(ours),
-            milliseconds(theirs),
-            ours.as_secs_f64() / theirs.as_secs_f64()
-        );
-    }
-    shelf.close().await;
-    drop(bare);
-
+    compare(corpus, folder.path()).await;
     let process = Process::start(folder);
     println!(
         "  ready in {:.0} ms ({:.2}× of none)",
@@ -119,6 +88,49 @@ async fn measure(corpus: &Corpus, size: usize, ready_with_none: Duration) {
     println!("  anonymous memory at rest      {:>6.1} MB", process.anonymous_memory());
     process.search(corpus.queries(QUERIES)).await;
     println!("  behind {QUERIES} searches         {:>6.1} MB", process.anonymous_memory());
+}
+
+/// Measures the registry with and without the sentence encoder beside the bare index.
+async fn compare(corpus: &Corpus, folder: &Path) {
+    let bare = Bare::open(folder);
+    let copy = tempfile::tempdir().unwrap();
+    copy_folder(folder, copy.path());
+    let quality = Shelf::open(folder, Embedder::built_in()).await;
+    let fast = Shelf::open(copy.path(), Embedder::fast()).await;
+    let embedders = BuiltInEmbedders::fast();
+    let mut times = [const { Vec::new() }; 3];
+    for (number, query) in corpus.queries(2 * QUERIES).enumerate() {
+        let probes: Vec<_> = embedders.probes(query).into_iter().map(|probe| probe.query).collect();
+        let began = Instant::now();
+        let is_found = quality.search(query).await;
+        let quality_took = began.elapsed();
+        let began = Instant::now();
+        let is_found = is_found && fast.search(query).await;
+        let fast_took = began.elapsed();
+        let began = Instant::now();
+        probes.iter().for_each(|probe| {
+            std::hint::black_box(bare.query(probe));
+        });
+        let bare_took = began.elapsed();
+        assert!(is_found, "{query}");
+        if number >= QUERIES {
+            for (times, took) in times.iter_mut().zip([quality_took, fast_took, bare_took]) {
+                times.push(took);
+            }
+        }
+    }
+    println!("  per search     quality       fast   bare index   quality ÷ bare   fast ÷ bare");
+    for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
+        let [quality, fast, bare] =
+            times.each_mut().map(|times| milliseconds(quantile(times, share)));
+        println!(
+            "  {name}         {quality:>7.3} ms {fast:>7.3} ms {bare:>9.3} ms  {:>12.2}×  {:>11.2}×",
+            quality / bare,
+            fast / bare
+        );
+    }
+    quality.close().await;
+    fast.close().await;
 }
 
 fn quantile(times: &mut [Duration], share: f64) -> Duration {

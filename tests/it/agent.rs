@@ -1,5 +1,6 @@
 //! The agent: sentences that people write, and what is found, asked, run and answered.
 
+mod asking;
 mod conversations;
 mod falling_back;
 mod guarded;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use a2s::InputField;
+use a2s::{CapabilityName, Digest, InputField};
 use a2s_api::{
     AgentEvent, BatchSearchResponse, CapabilityRef, MatchStrength, NearMiss, SearchFilters,
     SearchHit, SearchRequest, SelectionStrategy,
@@ -21,8 +21,10 @@ const MAX_NEAREST: usize = 3;
 /// The smallest score of nearly equal candidates, as a share of that of the best one. Of these the one whose
 /// inputs the user has given comes first.
 const MIN_EQUAL_SCORE: f64 = 0.8;
-/// The largest difference of the scores of two candidates between which the user decides.
-const MAX_EQUAL_DIFFERENCE: f64 = 0.01;
+/// The largest ratio of the odds of two candidates between which the user decides.
+const MAX_EQUAL_ODDS: f64 = 1.05;
+/// The number of hits of each part among which one for the whole message must be.
+const NEAR_HITS: usize = 10;
 
 /// A capability that may fulfil an intent, with its source.
 #[derive(Debug, Clone)]
@@ -58,8 +60,12 @@ impl SubTask {
     /// Returns the best two candidates when they fit equally, and strongly.
     pub(super) fn equal_candidates(&self) -> Option<[&CandidateCapability; 2]> {
         let [first, second, ..] = self.candidates.as_slice() else { return None };
-        let are_equal = (first.score - second.score).abs() <= MAX_EQUAL_DIFFERENCE
+        let odds = |choice: &CandidateCapability| choice.score / (1.0 - choice.score);
+        let (one, other) = (odds(first), odds(second));
+        // Between equal descriptions, there is nothing to choose.
+        let are_equal = one.max(other) <= MAX_EQUAL_ODDS * one.min(other)
             && first.missing == second.missing
+            && first.description != second.description
             && second.strength == MatchStrength::Strong
             && first.pin.name != second.pin.name;
         are_equal.then_some([first, second])
@@ -90,7 +96,7 @@ impl AgentTurn<'_> {
     ) -> Result<Result<CandidateSearchResult, GuardDenial>, Error> {
         let request = SearchRequest {
             intents: intent.intents.clone(),
-            limit: Some(self.agent.max_candidates),
+            limit: Some(NEAR_HITS.max(self.agent.max_candidates)),
             strategy,
             filters,
             ..SearchRequest::default()
@@ -98,7 +104,11 @@ impl AgentTurn<'_> {
         let answers = self.search_registries(&request).await?;
         let language = find_language(&answers);
         let (mut found, mut nearest) = merge_responses(&intent.intents, answers);
-        found.iter_mut().for_each(keep_close);
+        let near: Vec<_> = found.iter().map(identities).collect();
+        for hits in &mut found {
+            keep_close(hits);
+            hits.truncate(self.agent.max_candidates);
+        }
         nearest.extend(found.iter_mut().flat_map(remove_contradictions));
         nearest.truncate(MAX_NEAREST);
         let hits = distinct_hits(&found);
@@ -133,7 +143,7 @@ impl AgentTurn<'_> {
         if let Some(denial) = denial {
             return Ok(Err(denial));
         }
-        let mut tasks = split_tasks(&intent.intents, found);
+        let mut tasks = split_tasks(&intent.intents, found, &near);
         let today = self.agent.clock.today();
         for (_, choices) in &mut tasks {
             for choice in choices.iter_mut() {
@@ -247,6 +257,17 @@ fn to_near_miss(hit: SearchHit) -> NearMiss {
     NearMiss { name, version, score, similarity, description }
 }
 
+/// The name and the checksum of a hit.
+type HitIdentity = (CapabilityName, Digest);
+
+fn identity(hit: &SearchHit) -> HitIdentity {
+    (hit.name.clone(), hit.checksum)
+}
+
+fn identities(hits: &RankedHits) -> BTreeSet<HitIdentity> {
+    hits.iter().map(|(_, hit)| identity(hit)).collect()
+}
+
 fn is_same(one: &SearchHit, other: &SearchHit) -> bool {
     one.checksum == other.checksum && one.name == other.name
 }
@@ -261,17 +282,21 @@ fn distinct_hits(found: &[RankedHits]) -> Vec<SearchHit> {
     distinct
 }
 
-/// The tasks, each with its words. One task, when a hit for the whole query also fits each part; else a
-/// task for each part with hits, or for the whole query if there are no parts.
+/// The tasks, each with its words. One task, when a strong hit for the whole query is also near each part; else
+/// a task for each part with hits, or for the whole query if there are no parts. `near` has all hits of each
+/// intent.
 fn split_tasks(
     intents: &[String],
     found: Vec<RankedHits>,
+    near: &[BTreeSet<HitIdentity>],
 ) -> Vec<(String, Vec<CandidateCapability>)> {
     let mut found = intents.iter().cloned().zip(found);
     let Some((intent, whole)) = found.next() else { return Vec::new() };
     let parts: Vec<(String, RankedHits)> = found.collect();
+    let near_parts = near.get(1..).unwrap_or_default();
     let fits_all = |hit: &SearchHit| {
-        parts.iter().all(|(_, part)| part.iter().any(|(_, other)| is_same(other, hit)))
+        let is_strong = parts.is_empty() || hit.strength == MatchStrength::Strong;
+        is_strong && near_parts.iter().all(|near| near.contains(&identity(hit)))
     };
     let to_choices = |(intent, hits): (String, RankedHits)| {
         (intent, hits.into_iter().map(to_candidate).collect::<Vec<_>>())

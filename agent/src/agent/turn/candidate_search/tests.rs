@@ -20,7 +20,9 @@ fn hits(names: &[&str]) -> RankedHits {
 #[track_caller]
 fn check(found: &[&[&str]], expected: &[&[&str]]) {
     let intents = vec!["x".to_owned(); found.len()];
-    let tasks = split_tasks(&intents, found.iter().map(|names| hits(names)).collect());
+    let lists: Vec<_> = found.iter().map(|names| hits(names)).collect();
+    let near: Vec<_> = lists.iter().map(identities).collect();
+    let tasks = split_tasks(&intents, lists, &near);
     let names: Vec<Vec<_>> = tasks
         .iter()
         .map(|(_, choices)| choices.iter().map(|choice| choice.pin.name.as_str()).collect())
@@ -85,7 +87,9 @@ fn hits_of_registries_are_merged_by_score_once_each() {
 
 #[test]
 fn what_was_asked_about_is_tried_first() {
-    let mut tasks = split_tasks(&["x".to_owned()], vec![hits(&["Joke", "Laugh"])]);
+    let found = vec![hits(&["Joke", "Laugh"])];
+    let near = [identities(&found[0])];
+    let mut tasks = split_tasks(&["x".to_owned()], found, &near);
     let asked = capability_ref(&hit("Laugh", 0.9));
     move_to_front(&mut tasks, &asked);
     assert_eq!(tasks[0].1[0].pin, asked);

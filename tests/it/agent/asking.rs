@@ -1,0 +1,176 @@
+//! What the agent asks about a match: weak ones, equal ones, and inputs that another capability finds.
+
+use axum::Router;
+use axum::extract::Path;
+use axum::routing::get;
+use serde_json::{Value, json};
+use test_support::mock_services::MockServiceBuilder;
+use test_support::{fixture_document, http_step};
+
+use super::Turn;
+use crate::harness::{RUNTIME, World};
+use crate::http::client;
+
+const HOST: &str = "places.example.com";
+
+fn parameter(name: &str, kind: &str, patterns: &[&str]) -> Value {
+    json!({"name": name, "type": kind, "patterns": patterns})
+}
+
+/// A capability with one request, whose parameters are parts of its path.
+fn lookup(name: &str, description: &str, path: &str, parameters: Value, outputs: Value) -> String {
+    let mut inputs = serde_json::Map::new();
+    for parameter in parameters.as_array().unwrap() {
+        let name = parameter["name"].as_str().unwrap();
+        inputs.insert(name.to_owned(), json!(format!("${{{name}}}")));
+    }
+    let step = http_step(HOST, "read", &format!("GET {path}"), inputs.into(), outputs);
+    let members = json!({
+        "description": description,
+        "domains": [HOST],
+        "parameters": parameters,
+        "execution": {"type": "sequence", "steps": [step]},
+    });
+    fixture_document(name, &members)
+}
+
+fn world() -> World {
+    let weather = async |Path(position): Path<String>| axum::Json(json!({"asked": position}));
+    let router = Router::new()
+        .route("/place/{town}", get(async || axum::Json(json!({"lat": "59.9", "lon": "10.8"}))))
+        .route("/weather/{*position}", get(weather))
+        .route("/tide", get(async || axum::Json(json!({"asked": "tide"}))));
+    let service = MockServiceBuilder::for_host(HOST, router);
+    let mut world = World::among(vec![service], &["--no-examples"]);
+    world.start();
+    world
+}
+
+/// Takes a turn over HTTP.
+fn post(world: &World, body: &Value) -> Value {
+    let request = client().post(format!("{}v1/agent", world.url())).bearer_auth(world.token());
+    RUNTIME.block_on(async { request.json(body).send().await.unwrap().json().await.unwrap() })
+}
+
+fn forecast() -> String {
+    let parameters =
+        json!([parameter("latitude", "string", &[]), parameter("longitude", "string", &[])]);
+    lookup(
+        "GetForecast",
+        "Gets the weather forecast of a position",
+        "/weather/{latitude}/{longitude}",
+        parameters,
+        json!({"asked": "$.asked"}),
+    )
+}
+
+fn find_place() -> String {
+    lookup(
+        "FindPlace",
+        "Finds the latitude and longitude of a town",
+        "/place/{town}",
+        json!([parameter("town", "string", &["in *", "for *"])]),
+        json!({"latitude": "$.lat", "longitude": "$.lon"}),
+    )
+}
+
+#[test]
+fn missing_inputs_are_found_by_another_capability() {
+    let world = world();
+    world.publish(&forecast());
+    let sentence = "get the weather forecast for Oslo";
+    let asked = Turn::take(&world, sentence, &[]);
+    assert_eq!(asked.answer()["status"], "input_required", "{:?}", asked.ran);
+
+    world.publish(&find_place());
+    let turn = Turn::take(&world, sentence, &[]);
+    let answer = turn.answer();
+    assert_eq!(answer["status"], "completed", "{:?}", turn.ran);
+    let runs: Vec<_> =
+        answer["runs"].as_array().unwrap().iter().map(|run| &run["capability"]["name"]).collect();
+    assert_eq!(runs, ["FindPlace", "GetForecast"]);
+    let told = answer["runs"][1]["output"]["asked"].as_str().unwrap();
+    assert_eq!(told, "59.9/10.8");
+}
+
+#[test]
+fn a_weak_match_runs_only_after_a_yes() {
+    let world = world();
+    world.publish(&lookup(
+        "GetTide",
+        "Gets the height of the tide at the harbour",
+        "/tide",
+        json!([]),
+        json!({"asked": "$.asked"}),
+    ));
+    world.publish(&find_place());
+    let weak = [
+        "is the sea rough at the quay",
+        "when should my boat leave the port",
+        "water level where ships are",
+        "is the sea high at the port",
+    ];
+    let turns = weak.map(|sentence| Turn::take(&world, sentence, &["--yes"]));
+    let offered: Vec<_> = turns
+        .iter()
+        .filter(|turn| turn.answer()["question"]["choices"][0]["match"] == "weak")
+        .collect();
+    assert!(!offered.is_empty(), "{:?}", turns.map(|turn| turn.answer().clone()));
+    for turn in &turns {
+        assert_ne!(turn.answer()["status"], "completed", "{:?}", turn.ran);
+    }
+    let answer = offered[0].answer();
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains("The closest is GetTide 1.0.0"), "{message}");
+    let pending = &answer["question"]["pending"];
+    let reply = |message: &str| {
+        let body = json!({"message": message, "pending": pending});
+        let response = post(&world, &body);
+        response["status"].clone()
+    };
+    assert_eq!(reply("yes"), "completed");
+    assert_eq!(reply("no"), "cancelled");
+}
+
+#[test]
+fn of_two_equal_capabilities_the_user_chooses() {
+    let world = world();
+    for (name, side) in [("GetTideNorth", "north"), ("GetTideSouth", "south")] {
+        world.publish(&lookup(
+            name,
+            &format!("Gets the height of the tide in the {side}"),
+            "/tide",
+            json!([]),
+            json!({"asked": "$.asked"}),
+        ));
+    }
+    let asked = Turn::take(&world, "get the height of the tide", &[]);
+    let answer = asked.answer();
+    assert_eq!(answer["status"], "input_required", "{:?}", asked.ran);
+    let names: Vec<_> = answer["question"]["choices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|choice| choice["capability"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names.len(), 2);
+    let body = json!({"message": "the south one", "pending": answer["question"]["pending"]});
+    let chosen = post(&world, &body);
+    assert_eq!(chosen["status"], "completed", "{chosen}");
+    assert_eq!(chosen["runs"][0]["capability"]["name"], "GetTideSouth");
+}
+
+#[test]
+fn values_are_kept_for_messages_that_refer_to_them() {
+    let world = world();
+    world.publish(&find_place());
+    let first = Turn::take(&world, "find the latitude and longitude of the town, town: Oslo", &[]);
+    let values = first.answer()["values"].clone();
+    assert_eq!(values, json!({"town": "Oslo"}), "{:?}", first.ran);
+    let status = |message: &str| {
+        let body = json!({"message": message, "context": values});
+        post(&world, &body)["status"].clone()
+    };
+    assert_eq!(status("again, find the latitude and longitude of the town"), "completed");
+    assert_eq!(status("find the latitude and longitude of a town"), "input_required");
+}
