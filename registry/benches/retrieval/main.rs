@@ -5,6 +5,7 @@
 //! cargo bench --bench retrieval                # recall, NDCG and MRR of each method
 //! cargo bench --bench retrieval -- misfits     # "nothing fits", right and wrong
 //! cargo bench --bench retrieval -- examples    # what example intents are worth
+//! cargo bench --bench retrieval -- learning    # what accepted intents are worth
 //! cargo bench --bench retrieval -- calibrate   # the line of "near enough"
 //! ```
 //!
@@ -22,6 +23,7 @@ mod calibrate;
 mod evidence;
 mod examples;
 mod figures;
+mod learning;
 mod method;
 mod model;
 mod off_topic_queries;
@@ -71,6 +73,7 @@ fn main() {
     measure("calibrate", &|| calibrate::measure(&model, &folder, &tuning));
     measure("misfits", &|| off_topic_queries::measure(&model, &folder, &tuning, &test));
     measure("examples", &|| examples::measure(&model, &folder, &all));
+    measure("learning", &|| learning::measure(&model, &folder, &all));
     // Without a word, these.
     measure("figures", &|| figures::measure(&model, &folder, &all));
     let found = Value::from(found);

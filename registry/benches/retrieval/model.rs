@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use registry::embed::IndexedText;
-use registry::retrieval::{BuiltInEmbedders, CapabilityVectors, FusionScales, Probe};
+use registry::retrieval::{
+    BuiltInEmbedders, CapabilityVectors, FusionScales, LearnedWeight, Probe,
+};
 
 pub(crate) struct Model {
     embedders: BuiltInEmbedders,
@@ -37,5 +39,18 @@ impl Model {
         let mut known = self.documents.borrow_mut();
         let vectors = || self.embedders.embed_document(&text.dense);
         known.entry(text.sparse.clone()).or_insert_with(vectors).clone()
+    }
+
+    /// The same with accepted intents, each with its reporter.
+    pub(crate) fn embed_learned(
+        &self,
+        text: &IndexedText,
+        accepted: &[(u8, &str)],
+        weights: [LearnedWeight; 2],
+    ) -> CapabilityVectors {
+        match accepted {
+            [] => self.embed(text),
+            _ => self.embedders.embed_learned(&text.dense, accepted, weights),
+        }
     }
 }
