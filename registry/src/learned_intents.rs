@@ -10,7 +10,7 @@ use crate::embed::{Embedding, to_unit};
 use crate::outcome_weighting::{fair_limit, limit_factor};
 
 /// The maximum number of vectors of one reporter for a capability.
-pub(crate) const SLOTS: u8 = 8;
+pub(crate) const SLOTS: u8 = 16;
 /// The maximum number of vectors for a capability: at least one for each possible reporter.
 pub(crate) const MAX_VECTORS: usize = 256;
 /// The distance between the used part and the current part after which the index takes the current one.
@@ -84,5 +84,58 @@ impl LearnedMean {
         }
         let squares = self.0.iter().zip(&used.0).map(|(a, b)| (a - b).powi(2));
         squares.sum::<f32>().sqrt() > MATERIAL_DISTANCE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn intent(reporter: u8, vector: [f32; 2]) -> AcceptedIntent {
+        AcceptedIntent { reporter, vector: vector.to_vec() }
+    }
+
+    fn mean(intents: &[AcceptedIntent]) -> Vec<f32> {
+        let LearnedMean(mean) = LearnedMean::from_intents(intents);
+        mean.into_iter().map(|value| (value * 1000.0).round() / 1000.0).collect()
+    }
+
+    #[test]
+    fn more_reporters_count_more_and_repetition_does_not() {
+        assert_eq!(mean(&[]), [0.0; 0]);
+        assert_eq!(mean(&[intent(1, [1.0, 0.0])]), [0.5, 0.0]);
+        let same = [intent(1, [1.0, 0.0]), intent(1, [1.0, 0.0])];
+        assert_eq!(mean(&same), [0.5, 0.0]);
+        let two = [intent(1, [1.0, 0.0]), intent(2, [1.0, 0.0])];
+        assert_eq!(mean(&two), [0.667, 0.0]);
+        // Those that differ dilute each other.
+        assert_eq!(mean(&[intent(1, [1.0, 0.0]), intent(2, [0.0, 1.0])]), [0.333, 0.333]);
+    }
+
+    #[test]
+    fn loud_reporter_counts_at_most_twice_the_average() {
+        let mut intents: Vec<_> = (1..10).map(|reporter| intent(reporter, [1.0, 0.0])).collect();
+        intents.extend((0..16).map(|_| intent(0, [0.0, 1.0])));
+        // Of ten reporters, one may have a fifth: 2.25 of 11.25.
+        assert_eq!(mean(&intents), [0.727, 0.182]);
+    }
+
+    #[test]
+    fn the_sum_is_a_vector_of_length_one() {
+        let learned = LearnedMean(vec![0.0, 0.75]);
+        let text = || Some(vec![1.0, 0.0]);
+        assert_eq!(learned.add_to(text(), LearnedWeight(1.0)), Some(vec![0.8, 0.6]));
+        assert_eq!(learned.add_to(text(), LearnedWeight(0.0)), text());
+        assert_eq!(LearnedMean::default().add_to(text(), LearnedWeight(1.0)), text());
+        assert_eq!(LearnedMean(vec![1.0]).add_to(text(), LearnedWeight(1.0)), text());
+        assert_eq!(learned.add_to(None, LearnedWeight(1.0)), None);
+    }
+
+    #[test]
+    fn the_index_follows_what_changes_much() {
+        let used = LearnedMean(vec![0.5, 0.0]);
+        assert!(!LearnedMean(vec![0.55, 0.05]).differs_from(&used));
+        assert!(LearnedMean(vec![0.6, 0.1]).differs_from(&used));
+        assert!(used.differs_from(&LearnedMean::default()));
     }
 }

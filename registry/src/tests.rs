@@ -7,6 +7,8 @@ pub(crate) mod endpoint;
 mod filtering;
 mod graph;
 mod history;
+mod learning;
+mod learning_simulation;
 mod lifecycle;
 mod mirror;
 mod outcome_simulation;
