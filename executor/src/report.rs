@@ -51,6 +51,7 @@ impl OutcomeReporter {
             finished_at: Some(last.at),
             reporter: Some(self.pseudonym(&["reporter"])),
             session: session.map(|session| self.pseudonym(&["session", &session])),
+            intent: start.intent.filter(|_| success),
             hosts: Vec::new(),
         })
     }
