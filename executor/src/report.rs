@@ -198,6 +198,19 @@ mod tests {
     }
 
     #[test]
+    fn the_intent_of_a_successful_run_is_reported() {
+        let intent = |status, error| {
+            let mut events = ended("s", status, error);
+            let EventKind::RunStarted(started) = &mut events[0].kind else { panic!() };
+            started.intent = Some("kinds of dogs".to_owned());
+            outcome("me", &events).unwrap().intent
+        };
+        assert_eq!(intent(RunStatus::Succeeded, None).as_deref(), Some("kinds of dogs"));
+        let error = Error::new(ErrorKind::OutputMissing, "").to_run_error(None, None, true);
+        assert_eq!(intent(RunStatus::Failed, Some(error)), None);
+    }
+
+    #[test]
     fn names_are_stable_tell_nothing_and_are_told_apart() {
         let names = |identity: &str, session: &str| {
             let outcome = outcome(identity, &ended(session, RunStatus::Succeeded, None)).unwrap();

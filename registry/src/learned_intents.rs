@@ -12,7 +12,7 @@ use crate::outcome_weighting::{fair_limit, limit_factor};
 /// The maximum number of vectors of one reporter for a capability.
 pub(crate) const SLOTS: u8 = 16;
 /// The maximum number of vectors for a capability: at least one for each possible reporter.
-pub(crate) const MAX_VECTORS: usize = 256;
+pub(crate) const MAX_VECTORS: i64 = 256;
 /// The distance between the used part and the current part after which the index takes the current one.
 const MATERIAL_DISTANCE: f32 = 0.1;
 
