@@ -3,11 +3,12 @@
 //!
 //! An accepted intent is the text of a search after which the run of a capability succeeded. Only its vector
 //! is kept. Three bounds: a reporter has at most [`SLOTS`] vectors for a capability, and the same intent again
-//! takes the same slot; no reporter counts more than twice the average one, as for outcomes; and the intents
-//! of few reporters count less than those of many.
+//! takes the same slot; all reporters count alike, however many intents they report; and few reporters count less
+//! than many.
+
+use std::collections::BTreeMap;
 
 use crate::embed::{Embedding, to_unit};
-use crate::outcome_weighting::{fair_limit, limit_factor};
 
 /// The maximum number of vectors of one reporter for a capability.
 pub(crate) const SLOTS: u8 = 16;
@@ -46,25 +47,19 @@ impl LearnedMean {
     /// Returns the mean of intents, in any order; empty without intents.
     #[must_use]
     pub fn from_intents(intents: &[AcceptedIntent]) -> Self {
-        let mut counts = std::collections::BTreeMap::<u8, f64>::new();
+        let mut counts = BTreeMap::<u8, f32>::new();
         for intent in intents {
             *counts.entry(intent.reporter).or_default() += 1.0;
         }
-        let limit = fair_limit(counts.values().copied());
-        let (mut sum, mut total) = (Vec::<f32>::new(), 0.0);
-        for intent in intents {
-            let count = counts.get(&intent.reporter).copied().unwrap_or(1.0);
-            let weight = limit_factor(limit, count);
-            total += weight;
-            sum.resize(sum.len().max(intent.vector.len()), 0.0);
-            for (place, value) in sum.iter_mut().zip(&intent.vector) {
-                *place += weight as f32 * value;
-            }
+        let reporters = counts.len() as f32;
+        let mut mean = Vec::new();
+        for AcceptedIntent { reporter, vector } in intents {
+            // Each reporter counts 1.
+            let share = 1.0 / counts.get(reporter).copied().unwrap_or(1.0) / (reporters + 1.0);
+            mean.resize(mean.len().max(vector.len()), 0.0);
+            mean.iter_mut().zip(vector).for_each(|(sum, value)| *sum += share * value);
         }
-        let reporters = counts.len() as f64;
-        let factor = reporters / (reporters + 1.0) / f64::max(total, f64::MIN_POSITIVE);
-        sum.iter_mut().for_each(|value| *value *= factor as f32);
-        Self(sum)
+        Self(mean)
     }
 
     /// Adds the mean to the vector of a capability's text. A mean of another length changes nothing.
@@ -113,11 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn loud_reporter_counts_at_most_twice_the_average() {
+    fn loud_reporter_counts_like_the_others() {
         let mut intents: Vec<_> = (1..10).map(|reporter| intent(reporter, [1.0, 0.0])).collect();
         intents.extend((0..16).map(|_| intent(0, [0.0, 1.0])));
-        // Of ten reporters, one may have a fifth: 2.25 of 11.25.
-        assert_eq!(mean(&intents), [0.727, 0.182]);
+        assert_eq!(mean(&intents), [0.818, 0.091]);
     }
 
     #[test]

@@ -129,7 +129,7 @@ pub(crate) fn sum_reporters(reporters: &[RunWeight]) -> RunWeight {
 
 /// Returns the limit that is [`MAX_AVERAGES`] times the average of the amounts under that same limit. With
 /// at most [`MAX_AVERAGES`] amounts, no amount needs a limit.
-pub(crate) fn fair_limit(amounts: impl Iterator<Item = f64>) -> f64 {
+fn fair_limit(amounts: impl Iterator<Item = f64>) -> f64 {
     // Those with nothing to say are no crowd.
     let mut amounts: Vec<_> = amounts.filter(|amount| 0.0 < *amount).collect();
     amounts.sort_by(|a, b| b.total_cmp(a));
@@ -152,7 +152,7 @@ pub(crate) fn fair_limit(amounts: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Returns the factor that reduces `amount` to `limit`; 1 when the amount is not larger.
-pub(crate) fn limit_factor(limit: f64, amount: f64) -> f64 {
+fn limit_factor(limit: f64, amount: f64) -> f64 {
     if amount <= limit { 1.0 } else { limit / amount }
 }
 
