@@ -130,33 +130,6 @@ impl BuiltInEmbedders {
         }
     }
 
-    /// Embeds the parts of a capability with the intents that were accepted for it, each with its reporter,
-    /// and returns the vectors with the weights in the order index, sentence encoder.
-    #[must_use]
-    pub fn embed_learned(
-        &self,
-        parts: &[(String, f32)],
-        accepted: &[(u8, &str)],
-        weights: [LearnedWeight; 2],
-    ) -> CapabilityVectors {
-        let mean = |vectors: Vec<Embedding>| {
-            let intents = accepted.iter().zip(vectors).filter_map(|((reporter, _), vector)| {
-                Some(AcceptedIntent { reporter: *reporter, vector: vector? })
-            });
-            LearnedMean::from_intents(&intents.collect::<Vec<_>>())
-        };
-        let texts: Vec<_> = accepted.iter().map(|(_, text)| *text).collect();
-        let table = mean(texts.iter().map(|text| self.table.embed(text)).collect());
-        let sentence = self.sentence.as_ref().and_then(|model| {
-            let text = model.embed_parts(parts);
-            mean(model.embed(&texts)).add_to(text, weights[1])
-        });
-        CapabilityVectors {
-            dense: table.add_to(self.table.embed_parts(parts), weights[0]),
-            sentence: sentence.map(|vector| SentenceVector::from_unit(&vector)),
-        }
-    }
-
     /// Returns the probes of an intent. The sentence encoder does not read an intent that is too long.
     #[must_use]
     pub fn probes(&self, intent: &str) -> Vec<Probe> {

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use a2s::Digest;
-use registry::retrieval::LearnedWeight;
 use serde_json::{Value, json};
 
 use crate::examples::{Example, mean, without_twins};
@@ -24,20 +23,14 @@ const REPORTERS: u8 = 10;
 const ATTACKS: [(u8, usize); 6] =
     [(1, 0), (1, 200), (1, 1_000), (2, 1_000), (5, 1_000), (10, 1_000)];
 /// The number of intents of a hostile reporter for each capability.
-const HOSTILE_INTENTS: usize = 8;
+const HOSTILE_INTENTS: usize = 16;
 
 pub(crate) fn measure(model: &Model, folder: &Path, names: &[&str]) -> Value {
-    let weights = std::env::var("W").unwrap_or_default();
-    let weights: Vec<f32> = weights.split(',').filter_map(|w| w.parse().ok()).collect();
-    let weights = match weights[..] {
-        [index, sentence] => [LearnedWeight(index), LearnedWeight(sentence)],
-        _ => [LearnedWeight::INDEX, LearnedWeight::SENTENCE],
-    };
     let (mut gains, mut attacks) = (Vec::new(), Vec::new());
     for (name, set) in Set::read_all(folder, names) {
         let (accepted, test) = split(&set);
         let recall = |accepted: &Accepted<'_>| {
-            let shelf = Shelf::with_accepted(&set.tools, accepted, model, weights);
+            let shelf = Shelf::with_accepted(&set.tools, accepted, model);
             recall(&shelf, &test, model)
         };
         let none = recall(&Accepted::new());

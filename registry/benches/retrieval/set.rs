@@ -6,8 +6,8 @@ use std::path::Path;
 use registry::embed::{EmbeddingSource, IndexedText, index_text};
 use registry::retrieval::{
     BruteForceIndex, CANDIDATE_LIMIT, CapabilityId, CapabilityVectors, Entity, FusedCandidate,
-    FusionScales, LearnedWeight, ProbeHits, SERVICE_LIMIT, entity_of_parameter, fuse,
-    lift_prerequisites, lift_services, searched_words,
+    FusionScales, ProbeHits, SERVICE_LIMIT, entity_of_parameter, fuse, lift_prerequisites,
+    lift_services, searched_words,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -133,14 +133,13 @@ impl<'s> Shelf<'s> {
         tools: impl IntoIterator<Item = &'s Tool>,
         accepted: &Accepted<'_>,
         model: &Model,
-        weights: [LearnedWeight; 2],
     ) -> Self {
         Self::build(
             tools,
             |tool| {
                 let text = tool.text(&BTreeMap::new());
                 let intents = accepted.get(tool.group.as_str()).map_or(&[][..], Vec::as_slice);
-                let vectors = model.embed_learned(&text, intents, weights);
+                let vectors = model.embed_learned(&text, intents);
                 (text, vectors)
             },
             model,
