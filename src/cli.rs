@@ -391,6 +391,9 @@ pub(crate) struct RunArgs {
     /// The session, as the guardian sees it; its stored values fill in inputs
     #[arg(long)]
     pub(crate) session: Option<String>,
+    /// The words of the search that led to this run; a registry with `--learn` learns from them if it succeeds
+    #[arg(long, value_name = "TEXT", conflicts_with = "dry_run")]
+    pub(crate) intent: Option<String>,
     /// Show the plan without sending requests; the plan contains a token that runs exactly this plan
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -38,11 +38,13 @@ pub enum RegistryAction {
     RevokeToken,
     /// Old entries of the audit were removed.
     TrimAudit,
+    /// The accepted intents of a name were removed.
+    ForgetIntents,
 }
 
 impl RegistryAction {
     /// All variants.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Publish,
         Self::Yank,
         Self::Unyank,
@@ -54,6 +56,7 @@ impl RegistryAction {
         Self::CreateToken,
         Self::RevokeToken,
         Self::TrimAudit,
+        Self::ForgetIntents,
     ];
 
     /// Returns the name that JSON uses.
@@ -71,6 +74,7 @@ impl RegistryAction {
             Self::CreateToken => "create_token",
             Self::RevokeToken => "revoke_token",
             Self::TrimAudit => "trim_audit",
+            Self::ForgetIntents => "forget_intents",
         }
     }
 

@@ -59,8 +59,8 @@ pub use host::{HostList, HostState, WaitReason};
 pub use index::{IndexBuilding, IndexStatus};
 pub use lifecycle::{DeprecateRequest, LifecycleResponse, RunNotice};
 pub use outcome::{
-    CapabilityStats, FailureClass, FailureCount, FaultAttribution, HostHealth, Latency,
-    OutcomeReport, OutcomeWeights,
+    CapabilityStats, FailureClass, FailureCount, FaultAttribution, ForgetResponse, HostHealth,
+    Latency, OutcomeReport, OutcomeWeights,
 };
 pub use path::{parent_path, path_of_loop};
 pub use plan::{

@@ -46,9 +46,22 @@ pub struct OutcomeReport {
     /// together have a bounded weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The words of the search that led to the run, when its caller has given them. A registry that learns
+    /// keeps their vector if the run succeeded, and never the words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intent: Option<String>,
     /// The current health of the hosts that the run talked to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostHealth>,
+}
+
+/// The result of the removal of a capability's accepted intents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ForgetResponse {
+    /// Name of the capability.
+    pub name: CapabilityName,
+    /// False when it had none.
+    pub changed: bool,
 }
 
 /// The party responsible for a failed run. Only the capability and its services count against it.

@@ -21,7 +21,7 @@ pub struct ExecutionRequest {
     /// Name of the capability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<CapabilityName>,
-    /// The token of a plan, instead of all other fields except `wait`: the plan already contains name,
+    /// The token of a plan, instead of all other fields except `intent` and `wait`: the plan already contains name,
     /// version, inputs and session. A token starts one run. It starts no run when anything differs from the
     /// plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,6 +49,10 @@ pub struct ExecutionRequest {
     /// The session that the run belongs to, as the guardian sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The words of the search that led to this run. When the run succeeds, the executor reports them to its
+    /// registry, which may learn from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intent: Option<String>,
     /// True to respond with the finished run instead of immediately.
     #[serde(default)]
     pub wait: bool,
@@ -427,6 +431,9 @@ pub struct RunStarted {
     /// The digest of the plan, when a plan's token started the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Digest>,
+    /// The words of the search that led to the run, when its caller has given them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intent: Option<String>,
     /// The trace of the caller. Without one, the run begins a new trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<TraceContext>>,

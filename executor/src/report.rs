@@ -51,6 +51,7 @@ impl OutcomeReporter {
             finished_at: Some(last.at),
             reporter: Some(self.pseudonym(&["reporter"])),
             session: session.map(|session| self.pseudonym(&["session", &session])),
+            intent: start.intent.filter(|_| success),
             hosts: Vec::new(),
         })
     }
@@ -194,6 +195,19 @@ mod tests {
         assert_eq!((good.success, good.attribution, good.duration_ms), (true, None, 1500));
         assert_eq!(good.finished_at, Some("2025-01-01T00:00:01.5Z".parse().unwrap()));
         assert_eq!(outcome("me", &[begun("s")]), None);
+    }
+
+    #[test]
+    fn the_intent_of_a_successful_run_is_reported() {
+        let intent = |status, error| {
+            let mut events = ended("s", status, error);
+            let EventKind::RunStarted(started) = &mut events[0].kind else { panic!() };
+            started.intent = Some("kinds of dogs".to_owned());
+            outcome("me", &events).unwrap().intent
+        };
+        assert_eq!(intent(RunStatus::Succeeded, None).as_deref(), Some("kinds of dogs"));
+        let error = Error::new(ErrorKind::OutputMissing, "").to_run_error(None, None, true);
+        assert_eq!(intent(RunStatus::Failed, Some(error)), None);
     }
 
     #[test]

@@ -194,7 +194,7 @@ impl RunSecrets {
         }
         match event {
             EventKind::RunStarted(started) => {
-                let RunStarted { inputs, session, decisions, trace, .. } = &mut **started;
+                let RunStarted { inputs, session, decisions, intent, trace, .. } = &mut **started;
                 self.mask_members(inputs);
                 decisions.iter_mut().for_each(|decision| self.mask_decision(decision));
                 // A list with a masked part is not a list any more.
@@ -202,6 +202,9 @@ impl RunSecrets {
                     trace.tracestate.take_if(|state| self.mask_text(state) != *state);
                 }
                 *session = self.mask_text(session);
+                if let Some(intent) = intent {
+                    *intent = self.mask_text(intent);
+                }
             }
             EventKind::Decided { decision, .. } => self.mask_decision(decision),
             EventKind::Sending { url, .. } | EventKind::Requesting { url, .. } => {

@@ -78,6 +78,8 @@ impl Catalog {
                 versions: versions.clone(),
                 live_versions: Arc::clone(&live_versions),
                 host_health: Arc::clone(&host_health),
+                index: Arc::clone(&index),
+                embedding_service: Arc::clone(&parts.embedding_service),
                 clock: Arc::clone(&clock),
                 metrics: metrics.clone(),
                 identity: identity.clone(),

@@ -67,6 +67,8 @@ pub(crate) struct EmbeddingService {
     store: Arc<dyn RegistryStore>,
     metrics: Metrics,
     query_timeout: Duration,
+    /// Set when accepted intents count.
+    learns: bool,
     queries: Mutex<QueryCache>,
 }
 
@@ -85,13 +87,14 @@ impl EmbeddingService {
     pub(crate) fn new(
         wanted: Embedder,
         query_timeout: Duration,
+        learns: bool,
         store: Arc<dyn RegistryStore>,
         metrics: Metrics,
     ) -> Result<Self, crate::Error> {
         let wanted = Arc::new(wanted);
         let sentences = match &*wanted {
             Embedder::BuiltIn(built_in) if built_in.mode() == SearchMode::Quality => {
-                Some(SentenceService::start(Arc::clone(&store))?)
+                Some(SentenceService::start(Arc::clone(&store), learns)?)
             }
             _ => None,
         };
@@ -106,8 +109,35 @@ impl EmbeddingService {
             store,
             metrics,
             query_timeout,
+            learns,
             queries: Mutex::default(),
         })
+    }
+
+    /// Returns true when accepted intents count.
+    pub(crate) fn learns(&self) -> bool {
+        self.learns
+    }
+
+    /// Returns the vectors of an accepted intent, by the ids of their embedders.
+    ///
+    /// # Errors
+    /// Fails when the embedder does not respond.
+    pub(crate) async fn embed_accepted(
+        &self,
+        intent: &str,
+    ) -> Result<BTreeMap<String, Vec<f32>>, crate::Error> {
+        // An intent counts like a part of the text of a capability. Its vector goes into no cache.
+        let (texts, patience) = (vec![intent.to_owned()], EmbedDeadline::Short(self.query_timeout));
+        let dense = self.configured.embed(texts, EmbedPurpose::Document, patience).await?;
+        let dense = dense.into_iter().next().flatten();
+        let mut vectors: BTreeMap<_, _> =
+            dense.map(|vector| (self.configured.id().to_owned(), vector)).into_iter().collect();
+        if let Some(sentences) = &self.sentences {
+            let vector = sentences.embed_accepted(intent.to_owned()).await;
+            vectors.extend(vector.map(|vector| (sentences.embedder().id().to_owned(), vector)));
+        }
+        Ok(vectors)
     }
 
     /// Returns the sentence encoder for an embedder, when it is used.

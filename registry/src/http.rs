@@ -89,6 +89,7 @@ fn api(document_bytes: usize) -> OpenApiRouter<Arc<HttpState>> {
         .routes(routes!(lifecycle::unyank_version).layer(requests))
         .routes(routes!(lifecycle::deprecate_version).layer(requests))
         .routes(routes!(lifecycle::list_owners, lifecycle::change_owners).layer(requests))
+        .routes(routes!(lifecycle::forget_intents).layer(requests))
         .routes(routes!(search_capabilities).layer(requests))
         .routes(routes!(findability::report_findability).layer(documents))
         .routes(routes!(graph::get_graph))

@@ -146,10 +146,15 @@ impl IndexerHandle {
     /// Waits at most `at_most` until queries see the change. Returns false when they do not see it yet;
     /// they will see it later.
     pub(crate) async fn wait_for(&self, seq: ChangeSeq, at_most: Duration) -> bool {
-        // A full inbox means that the indexer is about to look anyway.
-        let _ = self.commands.try_send(IndexCommand::Follow);
+        self.follow_changes();
         let is_settled = |progress: &IndexProgress| progress.applied >= seq || progress.is_paused;
         self.wait(at_most, is_settled).await && self.progress.borrow().applied >= seq
+    }
+
+    /// Lets the indexer look for changes soon.
+    pub(crate) fn follow_changes(&self) {
+        // A full inbox means that the indexer is about to look anyway.
+        let _ = self.commands.try_send(IndexCommand::Follow);
     }
 
     /// Waits at most `at_most` until the index has caught up with the store once.
@@ -376,7 +381,9 @@ impl Indexer {
             let (done, undone): (Vec<_>, Vec<_>) =
                 outbox.changes.iter().copied().partition(|(seq, _)| *seq <= self.live.settled);
             // With vectors: embeddings in progress here are of an older version.
-            self.live.pending.note_indexed(&distinct_capabilities(&done), last, true);
+            let done = distinct_capabilities(&done);
+            self.points.forget_vectors(&done).await?;
+            self.live.pending.note_indexed(&done, last, true);
             let capabilities = distinct_capabilities(&undone);
             if capabilities.is_empty() {
                 applied = last;

@@ -103,6 +103,7 @@ mod http;
 mod index;
 mod io_matching;
 mod latency_histogram;
+mod learned_intents;
 mod live_version_cache;
 mod metrics;
 mod mirror;
@@ -160,6 +161,9 @@ pub struct Config {
     pub embedder: Embedder,
     /// The time that a search waits for its vectors; after that it uses words alone.
     pub query_timeout: Duration,
+    /// Set when accepted intents count for the search: the vectors of the words of a search that led to a
+    /// successful run, as far as executors report them. All registries of one database should agree.
+    pub learn: bool,
     /// The owner's token, which has every scope and can create tokens with fewer scopes. Without it, the
     /// registry asks for no token at all.
     pub token: Option<Secret>,
@@ -180,6 +184,7 @@ impl Config {
             index: IndexLocation::Folder(folder.join("index")),
             embedder: Embedder::built_in(),
             query_timeout: QUERY_TIMEOUT,
+            learn: false,
             token,
             service_token: None,
             limits: Limits::default(),
@@ -245,9 +250,11 @@ impl App {
             );
             return Err(Error::DatabaseMissing(message));
         }
+        store.set_learning(config.learn, clock()).await?;
         let meaning = Arc::new(EmbeddingService::new(
             config.embedder,
             config.query_timeout,
+            config.learn,
             Arc::clone(&store),
             metrics.clone(),
         )?);

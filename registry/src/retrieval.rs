@@ -34,6 +34,7 @@ use crate::bm25::document_vector;
 pub use crate::bm25::{SparseVector, query_vector};
 use crate::embed::{BuiltIn, Embedding, QualityEmbedder, SentenceVector, elsewhere_height};
 pub use crate::fit::{FitEvidence, HitEvidence, STRONG_SCORE};
+pub use crate::learned_intents::{AcceptedIntent, LearnedMean, LearnedWeight};
 pub use crate::prerequisites::{
     DEMANDING_HITS, Entity, Prerequisite, SEARCH_WORDS, entity_of_parameter, lift_prerequisites,
     searched_words,

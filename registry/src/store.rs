@@ -6,6 +6,7 @@
 pub(crate) mod dependency_rows;
 pub(crate) mod embeddings;
 pub(crate) mod indexes;
+pub(crate) mod learning;
 pub(crate) mod lifecycle;
 mod row_mapping;
 mod sql;
@@ -27,6 +28,7 @@ pub use database::{Error, ErrorKind};
 use self::dependency_rows::{RelationRows, RelationStore};
 use self::embeddings::EmbeddingStore;
 use self::indexes::IndexStore;
+use self::learning::LearningStore;
 use self::lifecycle::{AuditActor, LifecycleStore};
 use self::sql::SqlStore;
 use self::tokens::TokenStore;
@@ -265,7 +267,13 @@ pub(crate) struct ChangeOutbox {
 /// nothing. Every method can be called concurrently.
 #[async_trait]
 pub(crate) trait RegistryStore:
-    EmbeddingStore + IndexStore + LifecycleStore + RelationStore + TokenStore + std::fmt::Debug
+    EmbeddingStore
+    + IndexStore
+    + LearningStore
+    + LifecycleStore
+    + RelationStore
+    + TokenStore
+    + std::fmt::Debug
 {
     /// Stores a version. Makes it the live one when it is the newest, and appends a change for it and for
     /// all its direct and indirect dependents. Stores nothing when the version or the kebab-case name is

@@ -8,6 +8,8 @@ mod filtering;
 mod findability;
 mod graph;
 mod history;
+mod learning;
+mod learning_simulation;
 mod lifecycle;
 mod mirror;
 mod outcome_simulation;

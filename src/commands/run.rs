@@ -40,13 +40,14 @@ pub(super) async fn run(
     output: &mut CommandOutput,
 ) -> Result<(), CliError> {
     if let Some(token) = arguments.plan {
-        let request = ExecutionRequest { plan: Some(token), ..ExecutionRequest::default() };
+        let intent = arguments.intent;
+        let request = ExecutionRequest { plan: Some(token), intent, ..ExecutionRequest::default() };
         return run_to_end(&request, client, output).await;
     }
     let mut inputs = read_inputs(&arguments)?;
     let RunTarget { name, version, digest, lock } = parse_target(&arguments)?;
     keep_text_inputs(&arguments.inputs, &name, version.as_deref(), &mut inputs, client).await;
-    let RunArgs { session, preview, .. } = arguments;
+    let RunArgs { session, intent, preview, .. } = arguments;
     if arguments.dry_run {
         let request = PlanRequest { name, version, digest, lock, inputs, session, preview };
         let plan: PlanResponse = client.post(&["v1", "plans"], &request).await?;
@@ -57,9 +58,17 @@ pub(super) async fn run(
         }
         return Ok(());
     }
-    let name = Some(name);
-    let request =
-        ExecutionRequest { name, plan: None, version, digest, lock, inputs, session, wait: false };
+    let request = ExecutionRequest {
+        name: Some(name),
+        plan: None,
+        version,
+        digest,
+        lock,
+        inputs,
+        session,
+        intent,
+        wait: false,
+    };
     run_to_end(&request, client, output).await
 }
 

@@ -30,6 +30,11 @@ settings! {
         qdrant: QdrantSettings,
         #[command(flatten)]
         embedder: EmbedderSettings,
+        /// Learn from successful runs whose callers give the words of their search: the capability is then
+        /// found by similar words. The registry keeps vectors of these words, not the words. All registries
+        /// of one database should have the same setting [default: off; docs/search.md]
+        #[arg(long, env = "A2S_LEARN")]
+        learn: bool,
     }
 }
 
@@ -65,6 +70,7 @@ impl RegistrySettings {
             index: qdrant.map_or(usual.index, IndexLocation::Qdrant),
             embedder,
             query_timeout,
+            learn: self.learn || file.learn,
             ..usual
         })
     }

@@ -261,6 +261,8 @@ pub(crate) struct RunHeader {
     pub(crate) session: String,
     /// The time of the start.
     pub(crate) at: Timestamp,
+    /// The words of the search that led to it.
+    pub(crate) intent: Option<String>,
     /// The trace of its caller.
     pub(crate) trace: Option<Box<TraceContext>>,
 }
@@ -313,8 +315,9 @@ impl RunHeader {
     pub(crate) fn from_events(events: &[RunEvent]) -> Option<Self> {
         let first = events.first()?;
         let EventKind::RunStarted(started) = &first.kind else { return None };
-        let RunStarted { capability, dependencies, inputs, secrets, session, trace, .. } =
-            &**started;
+        let RunStarted {
+            capability, dependencies, inputs, secrets, session, intent, trace, ..
+        } = &**started;
         Some(Self {
             capability: capability.clone(),
             dependencies: dependencies.clone(),
@@ -322,6 +325,7 @@ impl RunHeader {
             secrets: secrets.clone(),
             session: session.clone(),
             at: first.at,
+            intent: intent.clone(),
             trace: trace.clone(),
         })
     }

@@ -24,6 +24,9 @@ use crate::journal::sealed_values::SealedValues;
 use crate::journal::store::{CreateResult, LeaseEpoch, NewRun, TenantQuota};
 use crate::secrets::{RunSecrets, secret_placeholder};
 
+/// The maximum length of an intent, in characters, as in a search.
+const MAX_INTENT_LENGTH: usize = 2000;
+
 /// Returns the key for finding a run. It contains the tenant, so that a tenant cannot find runs of others
 /// by guessing their keys. A header does not contain a line end, so the keys of the owner do not have this
 /// form.
@@ -102,6 +105,7 @@ impl RunService {
             guardians: self.config.guardian.describe_guardians(),
             upstreams: hosts.into_iter().filter_map(|(host, to)| Some((host, to?))).collect(),
             plan: redeemed.as_ref().and_then(digest),
+            intent: request.intent.clone(),
             trace: trace.map(Box::new),
         }));
         secrets.mask_event(&mut started);
@@ -181,7 +185,12 @@ impl RunService {
         request: &ExecutionRequest,
         caller: &Caller,
     ) -> Result<RunRequest, Error> {
-        let ExecutionRequest { name, plan, version, digest, lock, inputs, session, wait } = request;
+        let ExecutionRequest { name, plan, version, digest, lock, inputs, session, intent, wait } =
+            request;
+        if intent.as_ref().is_some_and(|intent| !is_intent(intent)) {
+            let message = format!("`intent` must have 1 to {MAX_INTENT_LENGTH} characters");
+            return Err(Error::new(ErrorKind::BadRequest, message));
+        }
         match (name, plan) {
             (Some(name), None) => Ok(RunRequest::Capability(PlanRequest {
                 name: name.clone(),
@@ -195,13 +204,14 @@ impl RunService {
             (None, None) => Err(Error::new(ErrorKind::BadRequest, "give either `name` or `plan`")),
             (_, Some(token)) => {
                 let plan = plan.clone();
-                let alone = ExecutionRequest { plan, wait: *wait, ..ExecutionRequest::default() };
+                let intent = intent.clone();
+                let alone =
+                    ExecutionRequest { plan, intent, wait: *wait, ..ExecutionRequest::default() };
                 if *request == alone {
                     return Ok(RunRequest::Plan(Box::new(self.redeem_plan(token, caller).await)));
                 }
                 let message = "a plan already contains name, version, inputs and session";
-                let hint =
-                    "Send only `wait` together with `plan`, or plan again with other inputs.";
+                let hint = "Send only `intent` and `wait` together with `plan`, or plan again with other inputs.";
                 Err(Error::new(ErrorKind::BadRequest, message).with_hint(hint))
             }
         }
@@ -245,10 +255,14 @@ enum RunRequest {
     Plan(Box<Result<RedeemedPlan, Error>>),
 }
 
-/// The digest of a request. It leaves out how the caller waits for the response, and the `secret` inputs,
-/// which could be guessed from it.
+fn is_intent(text: &str) -> bool {
+    !text.trim().is_empty() && text.chars().nth(MAX_INTENT_LENGTH).is_none()
+}
+
+/// The digest of a request. It leaves out how the caller waits for the response and how the capability was
+/// found, and the `secret` inputs, which could be guessed from it.
 fn request_digest(request: &ExecutionRequest, secret: &[String]) -> Digest {
-    let ExecutionRequest { name, plan, version, digest, lock, inputs, session, wait: _ } = request;
+    let ExecutionRequest { name, plan, version, digest, lock, inputs, session, .. } = request;
     let mut inputs = inputs.clone();
     for (_, value) in inputs.iter_mut().filter(|(name, _)| secret.contains(*name)) {
         *value = secret_placeholder();

@@ -94,6 +94,31 @@ async fn a_session_and_an_executor_are_told_apart_without_their_names() {
 }
 
 #[tokio::test]
+async fn the_intent_of_a_run_is_reported_as_its_caller_gave_it() {
+    let world = World::new().await;
+    publish(&world, "Good", "GET /status/200");
+    publish(&world, "Bad", "GET /status/500");
+    let app = world.open().await;
+    let start =
+        async |request: Value| call(&app, Method::POST, "/v1/executions", &[], request).await;
+    start(json!({"name": "Good", "intent": "show me that it works", "wait": true})).await.run();
+    assert_eq!(world.registry.outcome().await.0["intent"], "show me that it works");
+    for name in ["Good", "Bad"] {
+        let intent = if name == "Bad" { json!("show me that it works") } else { Value::Null };
+        start(json!({"name": name, "intent": intent, "wait": true})).await.run();
+        assert_eq!(world.registry.outcome().await.0["intent"], Value::Null);
+    }
+    let plan = call(&app, Method::POST, "/v1/plans", &[], json!({"name": "Good"})).await;
+    let plan = json!({"plan": plan.body["token"], "intent": "as planned", "wait": true});
+    start(plan).await.run();
+    assert_eq!(world.registry.outcome().await.0["intent"], "as planned");
+    for intent in [" ".to_owned(), "x".repeat(2001)] {
+        let refused = start(json!({"name": "Good", "intent": intent})).await;
+        assert_eq!(refused.body["code"], "A2S300", "{}", refused.body);
+    }
+}
+
+#[tokio::test]
 async fn what_was_not_reported_is_reported_after_a_restart() {
     let world = World::new().await;
     publish(&world, "Good", "GET /hold/x");

@@ -20,9 +20,9 @@ const NUMBERS: [usize; 4] = [0, 3, 5, 10];
 const TWINS: f64 = 0.6;
 
 #[derive(Debug, Deserialize)]
-struct Example {
-    group: String,
-    intents: Vec<String>,
+pub(crate) struct Example {
+    pub(crate) group: String,
+    pub(crate) intents: Vec<String>,
 }
 
 pub(crate) fn measure(model: &Model, folder: &Path, names: &[&str]) -> Value {
@@ -61,7 +61,11 @@ pub(crate) fn measure(model: &Model, folder: &Path, names: &[&str]) -> Value {
     json!({"Example intents, fused with clauses": rows})
 }
 
-fn without_twins(examples: Vec<Example>, queries: &[Query]) -> BTreeMap<String, Vec<String>> {
+/// The intents of examples by their groups, without those that are nearly a query for the same group.
+pub(crate) fn without_twins<'q>(
+    examples: Vec<Example>,
+    queries: impl IntoIterator<Item = &'q Query>,
+) -> BTreeMap<String, Vec<String>> {
     let terms = |text: &str| BTreeSet::from_iter(query_vector(text).indices);
     let mut asked: BTreeMap<&str, Vec<BTreeSet<u32>>> = BTreeMap::new();
     for query in queries {
@@ -76,15 +80,15 @@ fn without_twins(examples: Vec<Example>, queries: &[Query]) -> BTreeMap<String, 
             common >= TWINS * own.union(query).count() as f64
         })
     };
-    let kept = |example: Example| {
-        let Example { group, mut intents } = example;
+    let mut kept: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for Example { group, mut intents } in examples {
         intents.retain(|intent| !is_twin(&group, intent));
-        (group, intents)
-    };
-    examples.into_iter().map(kept).collect()
+        kept.entry(group).or_default().extend(intents);
+    }
+    kept
 }
 
-fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
+pub(crate) fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     let (sum, count) = values.into_iter().fold((0.0, 0.0), |(s, c), value| (s + value, c + 1.0));
     sum / f64::max(count, 1.0)
 }

@@ -6,6 +6,7 @@
 //! cargo bench --bench retrieval -- misfits     # "nothing fits", right and wrong
 //! cargo bench --bench retrieval -- labels      # the same by labels of foreign queries
 //! cargo bench --bench retrieval -- examples    # what example intents are worth
+//! cargo bench --bench retrieval -- learning    # what accepted intents are worth
 //! cargo bench --bench retrieval -- calibrate   # the model of the score, and its calibration
 //! ```
 //!
@@ -23,6 +24,7 @@ mod calibrate;
 mod examples;
 mod figures;
 mod labels;
+mod learning;
 mod method;
 mod model;
 mod off_topic_queries;
@@ -70,6 +72,7 @@ fn main() {
     measure("misfits", &|| off_topic_queries::measure(&model, &folder, &tuning, &test));
     measure("labels", &|| labels::measure(&model, &folder, &all));
     measure("examples", &|| examples::measure(&model, &folder, &all));
+    measure("learning", &|| learning::measure(&model, &folder, &all));
     // Without a word, these.
     measure("figures", &|| figures::measure(&model, &folder, &all));
     let found = Value::from(found);

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use registry::embed::{EmbeddingSource, IndexedText, index_text};
 use registry::retrieval::{
-    BruteForceIndex, CANDIDATE_LIMIT, CapabilityId, Entity, FusedCandidate, FusionScales,
-    ProbeHits, SERVICE_LIMIT, entity_of_parameter, fuse, lift_prerequisites, lift_services,
-    searched_words,
+    BruteForceIndex, CANDIDATE_LIMIT, CapabilityId, CapabilityVectors, Entity, FusedCandidate,
+    FusionScales, ProbeHits, SERVICE_LIMIT, entity_of_parameter, fuse, lift_prerequisites,
+    lift_services, searched_words,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -100,6 +100,9 @@ pub(crate) struct Shelf<'s> {
     scales: FusionScales,
 }
 
+/// Accepted intents by group, each with its reporter.
+pub(crate) type Accepted<'a> = BTreeMap<&'a str, Vec<(u8, &'a str)>>;
+
 /// A capability, and what ranking knows of it.
 struct ShelvedTool<'s> {
     group: &'s str,
@@ -114,14 +117,48 @@ impl<'s> Shelf<'s> {
         intents: &BTreeMap<String, Vec<String>>,
         model: &Model,
     ) -> Self {
+        Self::build(
+            tools,
+            |tool| {
+                let text = tool.text(intents);
+                let vectors = model.embed(&text);
+                (text, vectors)
+            },
+            model,
+        )
+    }
+
+    /// The same with accepted intents in the place of those of documents.
+    pub(crate) fn with_accepted(
+        tools: impl IntoIterator<Item = &'s Tool>,
+        accepted: &Accepted<'_>,
+        model: &Model,
+    ) -> Self {
+        Self::build(
+            tools,
+            |tool| {
+                let text = tool.text(&BTreeMap::new());
+                let intents = accepted.get(tool.group.as_str()).map_or(&[][..], Vec::as_slice);
+                let vectors = model.embed_learned(&text, intents);
+                (text, vectors)
+            },
+            model,
+        )
+    }
+
+    fn build(
+        tools: impl IntoIterator<Item = &'s Tool>,
+        embed: impl Fn(&Tool) -> (IndexedText, CapabilityVectors),
+        model: &Model,
+    ) -> Self {
         let mut shelf = Self {
             scan: BruteForceIndex::default(),
             tools: BTreeMap::new(),
             scales: model.scales(1),
         };
         for (id, tool) in (1..).map(CapabilityId).zip(tools) {
-            let text = tool.text(intents);
-            shelf.scan.add(id, &text.sparse, model.embed(&text));
+            let (text, vectors) = embed(tool);
+            shelf.scan.add(id, &text.sparse, vectors);
             let parameters = tool.parameters.iter();
             let shelved = ShelvedTool {
                 group: &tool.group,

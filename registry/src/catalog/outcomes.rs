@@ -9,12 +9,16 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use super::{VersionReader, VersionSelection};
+use crate::embedding_service::EmbeddingService;
 use crate::error::DigestMismatch;
 use crate::host_health::HostHealthTracker;
+use crate::index::IndexerHandle;
+use crate::learned_intents;
 use crate::live_version_cache::LiveVersionCache;
 use crate::metrics::Metrics;
 use crate::outcome_weighting::{HALF_LIFE_DAYS, SESSION_SLOTS};
 use crate::rank;
+use crate::store::learning::NewIntent;
 use crate::store::{RecordResult, ReporterKey, RunFailure, RunOutcome};
 use crate::{Clock, Error};
 
@@ -22,6 +26,8 @@ use crate::{Clock, Error};
 const MAX_NAME_LENGTH: usize = 64;
 /// The most hosts in a report.
 const MAX_HOSTS: usize = 64;
+/// The maximum length of an intent, in characters, as in a search.
+const MAX_INTENT_LENGTH: usize = 2000;
 /// The time after its end in which a run may be reported. Runs are remembered for twice as long, so that a
 /// repeated report never counts again.
 const REPORT_WITHIN: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -31,6 +37,8 @@ pub(crate) struct OutcomeRecorder {
     pub(crate) versions: VersionReader,
     pub(crate) live_versions: Arc<LiveVersionCache>,
     pub(crate) host_health: Arc<HostHealthTracker>,
+    pub(crate) index: Arc<IndexerHandle>,
+    pub(crate) embedding_service: Arc<EmbeddingService>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
     /// The identity of the store: the key of the hash that separates reporters.
@@ -54,6 +62,7 @@ impl OutcomeRecorder {
         }
         let voice =
             self.reporter_key(report.reporter.as_deref(), report.session.as_deref(), report.run);
+        let intent = report.intent.filter(|_| report.success && self.embedding_service.learns());
         let outcome = RunOutcome {
             run: report.run,
             name: report.name,
@@ -79,6 +88,12 @@ impl OutcomeRecorder {
                     &report.hosts,
                     now.as_millisecond(),
                 );
+                if let Some(intent) = intent
+                    && let Err(error) = self.learn(outcome.name, intent.trim(), voice, now).await
+                {
+                    // The outcome counts in any case.
+                    tracing::warn!(%error, "the registry could not learn an accepted intent");
+                }
                 Ok(())
             }
             RecordResult::Duplicate => Ok(()),
@@ -95,6 +110,32 @@ impl OutcomeRecorder {
                 Err(self.versions.version_missing_error(&outcome.name, &selector).await)
             }
         }
+    }
+
+    /// Keeps the vectors of an accepted intent.
+    async fn learn(
+        &self,
+        name: CapabilityName,
+        intent: &str,
+        voice: ReporterKey,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let vectors = self.embedding_service.embed_accepted(intent).await?;
+        // The same words again take the same slot.
+        let words: Vec<_> = intent.split_whitespace().map(str::to_lowercase).collect();
+        let slot = self.hash(&["intent", &voice.reporter.to_string(), &words.join(" ")])
+            % learned_intents::SLOTS;
+        let new = NewIntent { name, reporter: voice.reporter, slot, vectors, at };
+        if self.versions.store.learn_intent(&new).await? {
+            self.index.follow_changes();
+        }
+        Ok(())
+    }
+
+    /// A byte of the hash of texts. The key of the hash is the secret identity of the store.
+    fn hash(&self, parts: &[&str]) -> u8 {
+        let text = serde_json::json!([self.identity, parts]).to_string();
+        Digest::of_bytes(text.as_bytes()).as_bytes()[0]
     }
 
     /// The statistics of the runs of a version.
@@ -140,16 +181,12 @@ impl OutcomeRecorder {
         session: Option<&str>,
         run: Uuid,
     ) -> ReporterKey {
-        let hash = |parts: &[&str]| {
-            let text = serde_json::json!([self.identity, parts]).to_string();
-            Digest::of_bytes(text.as_bytes()).as_bytes()[0]
-        };
         let reporter = reporter.unwrap_or_default();
         let session = match session {
-            Some(session) => hash(&[reporter, "session", session]),
-            None => hash(&[reporter, "run", &run.to_string()]),
+            Some(session) => self.hash(&[reporter, "session", session]),
+            None => self.hash(&[reporter, "run", &run.to_string()]),
         };
-        ReporterKey { reporter: hash(&[reporter]), session: session % SESSION_SLOTS as u8 }
+        ReporterKey { reporter: self.hash(&[reporter]), session: session % SESSION_SLOTS as u8 }
     }
 }
 
@@ -168,6 +205,8 @@ fn check_report(report: &OutcomeReport) -> Result<(), &'static str> {
         Err("`code` must be `A2S` and three digits")
     } else if is_too_long(&report.reporter) || is_too_long(&report.session) {
         Err("`reporter` and `session` must have at most 64 bytes")
+    } else if report.intent.as_ref().is_some_and(|intent| !is_intent(intent)) {
+        Err("`intent` must have 1 to 2000 characters")
     } else if report.hosts.len() > MAX_HOSTS {
         Err("`hosts` must have at most 64 members")
     } else if report.hosts.iter().any(|host| !(0.0..=1.0).contains(&host.health)) {
@@ -175,6 +214,10 @@ fn check_report(report: &OutcomeReport) -> Result<(), &'static str> {
     } else {
         Ok(())
     }
+}
+
+fn is_intent(text: &str) -> bool {
+    !text.trim().is_empty() && text.chars().nth(MAX_INTENT_LENGTH).is_none()
 }
 
 fn subtract_span(time: Timestamp, span: SignedDuration) -> Timestamp {

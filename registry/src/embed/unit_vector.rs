@@ -4,7 +4,7 @@
 pub type Embedding = Option<Vec<f32>>;
 
 /// Scales a vector to length one. Returns `None` when its length is too small or not finite.
-pub(super) fn to_unit(mut vector: Vec<f32>) -> Embedding {
+pub(crate) fn to_unit(mut vector: Vec<f32>) -> Embedding {
     // In double precision, because squares of what others send may be out of range.
     let length = vector.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
     if !length.is_finite() || length <= f64::from(f32::EPSILON) {

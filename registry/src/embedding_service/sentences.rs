@@ -9,7 +9,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::WeightedParts;
 use crate::Error;
-use crate::embed::{QualityEmbedder, SentenceVector};
+use crate::embed::{Embedding, QualityEmbedder, SentenceVector};
+use crate::learned_intents::{LearnedMean, LearnedWeight};
 use crate::store::RegistryStore;
 
 /// The maximum number of threads.
@@ -27,6 +28,8 @@ pub(crate) struct SentenceService {
     threads: rayon::ThreadPool,
     queue: Arc<Semaphore>,
     store: Arc<dyn RegistryStore>,
+    /// Set when accepted intents count.
+    learns: bool,
     /// Vectors by the digest of the document.
     cached: Mutex<BTreeMap<Digest, Arc<SentenceVector>>>,
 }
@@ -36,7 +39,7 @@ impl SentenceService {
     ///
     /// # Errors
     /// Fails when the system starts no threads.
-    pub(super) fn start(store: Arc<dyn RegistryStore>) -> Result<Self, Error> {
+    pub(super) fn start(store: Arc<dyn RegistryStore>, learns: bool) -> Result<Self, Error> {
         let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let count = processors.min(MAX_THREADS);
         let threads = rayon::ThreadPoolBuilder::new()
@@ -49,6 +52,7 @@ impl SentenceService {
             threads,
             queue: Arc::new(Semaphore::new(count * QUEUE_PER_THREAD)),
             store,
+            learns,
             cached: Mutex::default(),
         })
     }
@@ -65,6 +69,11 @@ impl SentenceService {
     ) -> Option<T> {
         let permit = Arc::clone(&self.queue).try_acquire_owned().ok()?;
         self.run(Some(permit), work).await
+    }
+
+    /// Returns the vector of an accepted intent.
+    pub(super) async fn embed_accepted(&self, intent: String) -> Embedding {
+        self.run(None, move |embedder| embedder.embed(&[&intent]).into_iter().next()?).await?
     }
 
     async fn run<T: Send + 'static>(
@@ -90,9 +99,18 @@ impl SentenceService {
     /// Fails when the store does not respond.
     pub(crate) async fn encode(&self, documents: &[(Digest, WeightedParts)]) -> Result<(), Error> {
         let digests: Vec<_> = documents.iter().map(|(digest, _)| *digest).collect();
+        // Their accepted intents may be others than before.
+        self.forget(&digests);
         let known = self.load(&digests).await?;
+        let missing: Vec<_> =
+            documents.iter().filter(|(digest, _)| !known.contains_key(digest)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let digests: Vec<_> = missing.iter().map(|(digest, _)| *digest).collect();
+        let learned = self.load_learned(&digests).await?;
         // One after another, so that a search never waits long.
-        for (digest, parts) in documents.iter().filter(|(digest, _)| !known.contains_key(digest)) {
+        for (digest, parts) in missing {
             let parts = parts.clone();
             let encoded = self.run(None, move |embedder| embedder.embed_parts(&parts)).await;
             let Some(vector) = encoded else { continue };
@@ -101,11 +119,30 @@ impl SentenceService {
                 // It costs the same again some day; that is all.
                 tracing::warn!(%error, "vectors of sentences could not be stored");
             }
-            let vector =
-                vector.map(|vector| (*digest, Arc::new(SentenceVector::from_unit(&vector))));
-            self.cache(vector.into_iter());
+            let vector = add_learned(vector, learned.get(digest));
+            self.cache(vector.map(|vector| (*digest, vector)).into_iter());
         }
         Ok(())
+    }
+
+    /// Drops the vectors of documents from memory when accepted intents count: another registry may have
+    /// added some.
+    pub(crate) fn forget(&self, digests: &[Digest]) {
+        if self.learns {
+            let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+            digests.iter().for_each(|digest| drop(cached.remove(digest)));
+        }
+    }
+
+    /// The means of accepted intents, by the digest of the documents.
+    async fn load_learned(
+        &self,
+        digests: &[Digest],
+    ) -> Result<BTreeMap<Digest, LearnedMean>, Error> {
+        if !self.learns {
+            return Ok(BTreeMap::new());
+        }
+        Ok(self.store.load_learned_of_documents(digests, self.embedder.id()).await?)
     }
 
     /// Returns the vectors of capabilities, by the digest of their documents. One that was not encoded yet
@@ -131,15 +168,16 @@ impl SentenceService {
         if missing.is_empty() {
             return Ok(found);
         }
-        let keys: Vec<_> = missing.iter().map(|(key, _)| *key).collect();
+        let (keys, unread): (Vec<_>, Vec<_>) = missing.iter().copied().unzip();
         let stored = self.store.load_embeddings(&keys).await?;
+        let learned = self.load_learned(&unread).await?;
         let dimensions = self.embedder.dimensions();
         let read: Vec<_> = missing
             .into_iter()
             .filter_map(|(key, digest)| {
                 let vector = stored.get(&key)?.as_ref()?;
-                let is_whole = vector.len() == dimensions;
-                is_whole.then(|| (digest, Arc::new(SentenceVector::from_unit(vector))))
+                let vector = (vector.len() == dimensions).then(|| vector.clone());
+                Some((digest, add_learned(vector, learned.get(&digest))?))
             })
             .collect();
         self.cache(read.iter().cloned());
@@ -159,4 +197,13 @@ impl SentenceService {
     fn key(&self, digest: Digest) -> Digest {
         Digest::of_bytes(format!("{} capability {digest}", self.embedder.id()).as_bytes())
     }
+}
+
+/// Adds what was learned to the vector of a capability's text.
+fn add_learned(text: Embedding, learned: Option<&LearnedMean>) -> Option<Arc<SentenceVector>> {
+    let vector = match learned {
+        Some(mean) => mean.add_to(text, LearnedWeight::SENTENCE),
+        None => text,
+    };
+    vector.map(|vector| Arc::new(SentenceVector::from_unit(&vector)))
 }

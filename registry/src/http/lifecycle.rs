@@ -1,7 +1,7 @@
 //! The life of names and versions, over HTTP.
 
 use a2s_api::Caller;
-use a2s_api::{DeprecateRequest, LifecycleResponse, OwnerList, OwnerUpdate};
+use a2s_api::{DeprecateRequest, ForgetResponse, LifecycleResponse, OwnerList, OwnerUpdate};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -145,4 +145,29 @@ pub(super) async fn change_owners(
         return Err(Error::MalformedParameter("a mirror cannot change owners".to_owned()));
     }
     Ok(Json(app.catalog.writer.change_owners(&name, &change, &caller).await?))
+}
+
+/// Forget the accepted intents of a capability
+///
+/// Removes what a registry with `--learn` has learned for the capability from successful runs. Searches do
+/// not use it any more.
+#[utoipa::path(
+    delete, path = "/v1/capabilities/{name}/learned", tag = "capabilities",
+    security(("token" = [])),
+    params(("name" = a2s::CapabilityName, Path, description = "Name in PascalCase")),
+    responses(
+        (status = 200, description = "The capability has no accepted intents", body = ForgetResponse),
+        (status = 403, description = "The token lacks the required scope, or others own the name"),
+    ),
+)]
+pub(super) async fn forget_intents(
+    State(app): App,
+    AuthorizedCaller(caller, _): AuthorizedCaller<Publish>,
+    CapabilityNameParam(name): CapabilityNameParam,
+    headers: HeaderMap,
+) -> Result<Json<ForgetResponse>, Error> {
+    if MirrorSource::from_headers(&headers, &caller)?.is_some() {
+        return Err(Error::MalformedParameter("a mirror cannot remove intents".to_owned()));
+    }
+    Ok(Json(app.catalog.writer.forget_intents(&name, &caller).await?))
 }

@@ -1,6 +1,6 @@
 //! Builds the point of a capability in the index from its stored document.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use a2s::{ClosureSummary, Digest};
@@ -10,6 +10,7 @@ use crate::bm25::document_vector;
 use crate::documents::{DocumentReader, VerifiedDocument};
 use crate::embed::{EmbedDeadline, Embedder};
 use crate::embedding_service::{EmbeddingService, WeightedParts};
+use crate::learned_intents::{LearnedMean, LearnedWeight};
 use crate::store::dependency_rows::VersionScope;
 use crate::store::{CapabilityId, LiveVersionQuery, RegistryStore, VersionEntry, VersionId};
 use crate::vectors::{IndexChange, IndexPoint};
@@ -173,11 +174,44 @@ impl PointBuilder {
         }
         let (mut points, parts): (Vec<_>, Vec<_>) =
             drafts.into_iter().map(|draft| (draft.point, draft.parts)).unzip();
+        let learned = self.load_learned(&points, embedder).await?;
         let vectors = self.embedding_service.embed_documents(parts, embedder, patience).await?;
         for (point, vector) in points.iter_mut().zip(vectors) {
-            point.dense = vector;
+            point.dense = match learned.get(&point.capability) {
+                Some(mean) => mean.add_to(vector, LearnedWeight::INDEX),
+                None => vector,
+            };
         }
         Ok(points)
+    }
+
+    /// The means of accepted intents, when they count.
+    async fn load_learned(
+        &self,
+        points: &[IndexPoint],
+        embedder: &Embedder,
+    ) -> Result<BTreeMap<CapabilityId, LearnedMean>, Error> {
+        if !self.embedding_service.learns() {
+            return Ok(BTreeMap::new());
+        }
+        let capabilities: Vec<_> = points.iter().map(|point| point.capability).collect();
+        Ok(self.store.load_learned(&capabilities, embedder.id()).await?)
+    }
+
+    /// Drops from memory what capabilities have that another registry has indexed.
+    ///
+    /// # Errors
+    /// Fails when the store does not respond.
+    pub(super) async fn forget_vectors(&self, capabilities: &[CapabilityId]) -> Result<(), Error> {
+        let sentences = self.embedding_service.sentences_of(self.embedding_service.built_in());
+        if let Some(sentences) = sentences
+            && self.embedding_service.learns()
+            && !capabilities.is_empty()
+        {
+            let live = self.store.live_versions(LiveVersionQuery::ByIds(capabilities)).await?;
+            sentences.forget(&live.iter().map(|entry| entry.digest).collect::<Vec<_>>());
+        }
+        Ok(())
     }
 }
 

@@ -152,9 +152,14 @@ fn start(
 ) -> IndexerHandle {
     let metrics = Metrics::register(&mut prometheus_client::registry::Registry::default());
     let documents = DocumentReader::new(Arc::clone(store), metrics.damaged.clone());
-    let meaning =
-        EmbeddingService::new(embedder, crate::QUERY_TIMEOUT, Arc::clone(store), metrics.clone())
-            .unwrap();
+    let meaning = EmbeddingService::new(
+        embedder,
+        crate::QUERY_TIMEOUT,
+        false,
+        Arc::clone(store),
+        metrics.clone(),
+    )
+    .unwrap();
     IndexerHandle::start(
         Arc::clone(store),
         Arc::new(LiveVersionCache::new(Arc::clone(store))),

@@ -9,6 +9,7 @@
 
 mod embeddings;
 mod indexes;
+mod learning;
 mod lifecycle;
 mod open;
 mod outcomes;

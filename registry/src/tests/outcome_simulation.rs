@@ -377,10 +377,10 @@ impl Estimate {
 
 /// The random generator `SplitMix64`: the same numbers on every machine.
 #[derive(Debug)]
-struct SeededRandom(u64);
+pub(super) struct SeededRandom(pub(super) u64);
 
 impl SeededRandom {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -394,7 +394,7 @@ impl SeededRandom {
     }
 
     /// Returns a number of the standard normal distribution, approximated by the sum of twelve.
-    fn normal(&mut self) -> f64 {
+    pub(super) fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.share()).sum::<f64>() - 6.0
     }
 }

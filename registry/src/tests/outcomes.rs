@@ -101,6 +101,8 @@ async fn reports_that_make_no_sense_are_refused() {
         (json!({"success": false, "code": "500 Internal Server Error"}), "A2S240"),
         (json!({"reporter": "x".repeat(65)}), "A2S240"),
         (json!({"session": "x".repeat(65)}), "A2S240"),
+        (json!({"intent": "x".repeat(2001)}), "A2S240"),
+        (json!({"intent": " "}), "A2S240"),
         (hosts(65, 1.0), "A2S240"),
         (hosts(1, 1.5), "A2S240"),
         // The world's clock stands at 2026-03-01.

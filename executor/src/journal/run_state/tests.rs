@@ -119,6 +119,7 @@ pub(crate) fn started(session: &str) -> EventKind {
         guardians: Vec::new(),
         upstreams: BTreeMap::new(),
         plan: None,
+        intent: None,
         trace: None,
     }))
 }

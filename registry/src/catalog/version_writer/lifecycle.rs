@@ -2,12 +2,15 @@
 
 use a2s::CapabilityName;
 use a2s_api::Caller;
-use a2s_api::{DeprecateRequest, Deprecation, LifecycleResponse, OwnerList, OwnerUpdate};
+use a2s_api::{
+    DeprecateRequest, Deprecation, ForgetResponse, LifecycleResponse, OwnerList, OwnerUpdate,
+};
 
 use super::VersionWriter;
 use crate::Error;
 use crate::catalog::{VersionSelection, build_graph};
 use crate::mirror::MirrorSource;
+use crate::store::learning::ForgetResult;
 use crate::store::lifecycle::{AuditActor, LifecycleChange, LifecycleResult, OwnerResult};
 
 /// The maximum length of the message of a deprecation, in characters.
@@ -126,6 +129,32 @@ impl VersionWriter {
             latest,
             impact: None,
         })
+    }
+
+    /// Removes the accepted intents of a capability.
+    ///
+    /// # Errors
+    /// Fails when the capability does not exist or belongs to others.
+    pub(crate) async fn forget_intents(
+        &self,
+        name: &CapabilityName,
+        caller: &Caller,
+    ) -> Result<ForgetResponse, Error> {
+        let by = AuditActor::from_caller(caller, (self.clock)());
+        let changed = match self.versions.store.forget_learned(name, &by).await? {
+            ForgetResult::Forgotten(seq) => {
+                if !self.announce(name, seq).await {
+                    tracing::warn!(%name, "the accepted intents are removed, but the search index does not have the change yet");
+                }
+                true
+            }
+            ForgetResult::Unchanged => false,
+            ForgetResult::NotOwner(owners) => {
+                return Err(Error::NotOwner { name: name.clone(), owners });
+            }
+            ForgetResult::Unknown => return Err(Error::CapabilityMissing(name.to_string())),
+        };
+        Ok(ForgetResponse { name: name.clone(), changed })
     }
 
     /// The owners of a name: the subjects that may publish under it.
