@@ -379,6 +379,7 @@ impl<'o> Demo<'o> {
             inputs: inputs(location, message),
             session: Some("demo".to_owned()),
             wait: false,
+            intent: None,
         };
         let run = start_and_watch(&request, &self.client, self.output).await?;
         if !self.output.is_json() {
