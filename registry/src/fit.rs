@@ -1,4 +1,4 @@
-//! Whether something fits an intent, and how probable each hit is. Pure arithmetic.
+//! The probability that a hit is meant, and the decision that nothing fits. Pure arithmetic.
 //!
 //! Both come from one model: the probability that a hit does what the intent asks for. It depends on
 //! absolute measures (how near the hit is, how near operations elsewhere are, how many capabilities and

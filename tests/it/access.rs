@@ -130,6 +130,7 @@ pub(crate) fn doors() -> Vec<Door> {
             newer
         }),
         (Method::POST, "/v1/capabilities/{name}/owners", |_| json!({"add": "publish"})),
+        (Method::DELETE, "/v1/capabilities/{name}/learned", nothing),
         (Method::POST, "/v1/capabilities/{name}/{version}/deprecate", |_| json!({"message": "x"})),
         (Method::POST, "/v1/capabilities/{name}/{version}/yank", nothing),
         (Method::POST, "/v1/capabilities/{name}/{version}/unyank", nothing),

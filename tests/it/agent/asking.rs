@@ -13,8 +13,8 @@ use crate::http::client;
 
 const HOST: &str = "places.example.com";
 
-fn parameter(name: &str, kind: &str, patterns: &[&str]) -> Value {
-    json!({"name": name, "type": kind, "patterns": patterns})
+fn parameter(name: &str, patterns: &[&str]) -> Value {
+    json!({"name": name, "patterns": patterns})
 }
 
 /// A capability with one request, whose parameters are parts of its path.
@@ -53,8 +53,7 @@ fn post(world: &World, body: &Value) -> Value {
 }
 
 fn forecast() -> String {
-    let parameters =
-        json!([parameter("latitude", "string", &[]), parameter("longitude", "string", &[])]);
+    let parameters = json!([parameter("latitude", &[]), parameter("longitude", &[])]);
     lookup(
         "GetForecast",
         "Gets the weather forecast of a position",
@@ -69,7 +68,7 @@ fn find_place() -> String {
         "FindPlace",
         "Finds the latitude and longitude of a town",
         "/place/{town}",
-        json!([parameter("town", "string", &["in *", "for *"])]),
+        json!([parameter("town", &["in *", "for *"])]),
         json!({"latitude": "$.lat", "longitude": "$.lon"}),
     )
 }

@@ -23,8 +23,9 @@ const MAX_NEAREST: usize = 3;
 const MIN_EQUAL_SCORE: f64 = 0.8;
 /// The largest ratio of the odds of two candidates between which the user decides.
 const MAX_EQUAL_ODDS: f64 = 1.05;
-/// The number of hits of each part among which one for the whole message must be.
+/// The number of hits of each part among which one for the whole message must be, and its minimum score there.
 const NEAR_HITS: usize = 10;
+const MIN_NEAR_SCORE: f64 = 0.02;
 
 /// A capability that may fulfil an intent, with its source.
 #[derive(Debug, Clone)]
@@ -104,7 +105,7 @@ impl AgentTurn<'_> {
         let answers = self.search_registries(&request).await?;
         let language = find_language(&answers);
         let (mut found, mut nearest) = merge_responses(&intent.intents, answers);
-        let near: Vec<_> = found.iter().map(identities).collect();
+        let near: Vec<_> = found.iter().map(near_identities).collect();
         for hits in &mut found {
             keep_close(hits);
             hits.truncate(self.agent.max_candidates);
@@ -264,8 +265,10 @@ fn identity(hit: &SearchHit) -> HitIdentity {
     (hit.name.clone(), hit.checksum)
 }
 
-fn identities(hits: &RankedHits) -> BTreeSet<HitIdentity> {
-    hits.iter().map(|(_, hit)| identity(hit)).collect()
+/// The hits that are near an intent.
+fn near_identities(hits: &RankedHits) -> BTreeSet<HitIdentity> {
+    let near = hits.iter().filter(|(_, hit)| hit.score >= MIN_NEAR_SCORE);
+    near.map(|(_, hit)| identity(hit)).collect()
 }
 
 fn is_same(one: &SearchHit, other: &SearchHit) -> bool {
@@ -283,8 +286,8 @@ fn distinct_hits(found: &[RankedHits]) -> Vec<SearchHit> {
 }
 
 /// The tasks, each with its words. One task, when a strong hit for the whole query is also near each part; else
-/// a task for each part with hits, or for the whole query if there are no parts. `near` has all hits of each
-/// intent.
+/// a task for each part with hits, or for the whole query if there are no parts. `near` has the near hits
+/// of each intent.
 fn split_tasks(
     intents: &[String],
     found: Vec<RankedHits>,

@@ -21,7 +21,7 @@ fn hits(names: &[&str]) -> RankedHits {
 fn check(found: &[&[&str]], expected: &[&[&str]]) {
     let intents = vec!["x".to_owned(); found.len()];
     let lists: Vec<_> = found.iter().map(|names| hits(names)).collect();
-    let near: Vec<_> = lists.iter().map(identities).collect();
+    let near: Vec<_> = lists.iter().map(near_identities).collect();
     let tasks = split_tasks(&intents, lists, &near);
     let names: Vec<Vec<_>> = tasks
         .iter()
@@ -88,7 +88,7 @@ fn hits_of_registries_are_merged_by_score_once_each() {
 #[test]
 fn what_was_asked_about_is_tried_first() {
     let found = vec![hits(&["Joke", "Laugh"])];
-    let near = [identities(&found[0])];
+    let near = [near_identities(&found[0])];
     let mut tasks = split_tasks(&["x".to_owned()], found, &near);
     let asked = capability_ref(&hit("Laugh", 0.9));
     move_to_front(&mut tasks, &asked);
