@@ -110,7 +110,7 @@ pub struct CapabilityVersions {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchRequest {
-    /// The task in words: "check the weather in Paris and post it".
+    /// The task in words: "check the weather in Paris and tweet it".
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub intent: String,
     /// Several intents instead of `intent`, at most 16. Each one gets its own response.

@@ -262,8 +262,8 @@ impl<'f> InputReader<'_, 'f> {
         let others: Vec<_> = texts.collect();
         let message = phrases::find_message(self.sentence, &self.words, field);
         let found = message.or_else(|| phrases::find_topic(&self.words, field));
-        let Some((value, words)) = found.filter(|_| others.is_empty()) else { return };
-        let is_free = !words.clone().any(|at| self.is_taken(at)) && FieldKind::of(field).is_none();
+        let Some((value, mut words)) = found.filter(|_| others.is_empty()) else { return };
+        let is_free = !words.any(|at| self.is_taken(at)) && FieldKind::of(field).is_none();
         if is_free && fits(&value, &field.schema, 0) {
             self.values.insert(field.name.clone(), value);
         }

@@ -139,9 +139,10 @@ pub fn fuse(probes: &[ProbeHits], scales: &FusionScales) -> Vec<FusedCandidate> 
     candidates
 }
 
-/// Lets the services of candidates count: a capability is more likely meant when others of its service are
-/// relevant, too. One that is alone in its services keeps its relevance. Only the first [`SERVICE_LIMIT`]
-/// candidates count.
+/// Lets the services of candidates count.
+///
+/// A capability is more likely meant when others of its service are relevant, too. One that is alone in its
+/// services keeps its relevance. Only the first [`SERVICE_LIMIT`] candidates count.
 ///
 /// `services` names the services of a capability.
 pub fn lift_services<S: Ord>(
@@ -275,8 +276,6 @@ mod tests {
         assert_eq!(order, [2, 1]);
         assert_eq!(found[0].score(), scores[1]);
         assert!(found[1].contradicts && found[1].score() < 0.6 * scores[0]);
-        lower_contradictions(&mut found, |_| true);
-        assert!(found.iter().all(|found| !found.fits), "{found:?}");
     }
 
     fn lifted(relevances: &[(i64, f64)], services: &[(i64, &'static str)]) -> Vec<(i64, f64)> {

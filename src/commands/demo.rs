@@ -27,7 +27,7 @@ use crate::settings::{ConnectionLimits, GuardianSelection, executor_config};
 
 /// The most items of a long list that are shown.
 const MAX_SHOWN: usize = 3;
-const INTENT: &str = "check the weather in Paris and post it";
+const INTENT: &str = "check the weather in Paris and tweet it";
 
 /// The rules of the demo's guardian.
 const POLICY: &str = r#"

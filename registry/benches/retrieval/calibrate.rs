@@ -182,8 +182,9 @@ fn solve(mut matrix: [Weights; FEATURES.len()], mut right: Weights) -> Weights {
         for row in 0..FEATURES.len() {
             if row != pivot {
                 let factor = matrix[row][pivot] / matrix[pivot][pivot];
-                for column in pivot..FEATURES.len() {
-                    matrix[row][column] -= factor * matrix[pivot][column];
+                let subtracted = matrix[pivot];
+                for (value, other) in matrix[row].iter_mut().zip(subtracted) {
+                    *value -= factor * other;
                 }
                 right[row] -= factor * right[pivot];
             }

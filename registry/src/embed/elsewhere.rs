@@ -28,7 +28,9 @@ struct OperationBank {
 }
 
 /// Returns the nearness of a text to operations elsewhere: the mean [height](SimilarityScale::height) of the
-/// nearest ten. `table` and `sentence` are the vectors of the text by the table and by the sentence encoder.
+/// nearest ten.
+///
+/// `table` and `sentence` are the vectors of the text by the table and by the sentence encoder.
 #[must_use]
 pub fn elsewhere_height(table: &[f32], sentence: &[f32]) -> f64 {
     static BANK: LazyLock<OperationBank> = LazyLock::new(OperationBank::load);

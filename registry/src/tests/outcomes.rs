@@ -257,7 +257,7 @@ async fn strategies_fall_back_and_say_so() {
         .iter()
         .map(|t| t["contribution"].as_f64().unwrap())
         .sum();
-    assert_eq!(json!(sum), hits[0]["score"]);
+    assert_eq!(json!(sum), hits[0]["rank_score"]);
 }
 
 #[tokio::test]

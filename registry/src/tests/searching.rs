@@ -97,6 +97,8 @@ async fn a_hit_has_the_published_shape() {
         {
           "id": "convert-currency",
           "score": "[0 to 1]",
+          "match": "strong",
+          "rank_score": "[0 to 1]",
           "description": "Convert an amount of money from one currency to another",
           "usage_count": 0,
           "success_rate": null,
@@ -129,9 +131,14 @@ async fn a_hit_has_the_published_shape() {
             }
           ],
           "similarity": "[0 to 1]",
+          "missing": [
+            "amount",
+            "source",
+            "target"
+          ],
           "explanation": [
             {
-              "term": "similarity",
+              "term": "relevance",
               "value": "[0 to 1]",
               "weight": 0.78,
               "contribution": "[0 to 1]"
@@ -173,7 +180,7 @@ async fn a_hit_has_the_published_shape() {
         "total_matches": "[count]",
         "search_time_ms": 0.0,
         "strategy": "highest_score",
-        "mode": "fast"
+        "mode": "quality"
       }
     }
     "#);

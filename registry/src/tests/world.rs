@@ -351,7 +351,10 @@ pub(crate) fn settled(mut answer: Value) -> Value {
             Value::Array(items) => items.iter_mut().for_each(settle),
             Value::Object(members) => {
                 for (name, value) in members {
-                    if matches!(name.as_str(), "score" | "similarity" | "value" | "contribution") {
+                    if matches!(
+                        name.as_str(),
+                        "score" | "rank_score" | "similarity" | "value" | "contribution"
+                    ) {
                         assert!((0.0..=1.0).contains(&value.as_f64().unwrap()), "{name}: {value}");
                         *value = json!("[0 to 1]");
                     }

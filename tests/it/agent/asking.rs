@@ -18,7 +18,7 @@ fn parameter(name: &str, patterns: &[&str]) -> Value {
 }
 
 /// A capability with one request, whose parameters are parts of its path.
-fn lookup(name: &str, description: &str, path: &str, parameters: Value, outputs: Value) -> String {
+fn lookup(name: &str, description: &str, path: &str, parameters: &Value, outputs: Value) -> String {
     let mut inputs = serde_json::Map::new();
     for parameter in parameters.as_array().unwrap() {
         let name = parameter["name"].as_str().unwrap();
@@ -58,7 +58,7 @@ fn forecast() -> String {
         "GetForecast",
         "Gets the weather forecast of a position",
         "/weather/{latitude}/{longitude}",
-        parameters,
+        &parameters,
         json!({"asked": "$.asked"}),
     )
 }
@@ -68,7 +68,7 @@ fn find_place() -> String {
         "FindPlace",
         "Finds the latitude and longitude of a town",
         "/place/{town}",
-        json!([parameter("town", &["in *", "for *"])]),
+        &json!([parameter("town", &["in *", "for *"])]),
         json!({"latitude": "$.lat", "longitude": "$.lon"}),
     )
 }
@@ -120,7 +120,7 @@ fn of_two_equal_capabilities_the_user_chooses() {
             name,
             &format!("Gets the height of the tide in the {side}"),
             "/tide",
-            json!([]),
+            &json!([]),
             json!({"asked": "$.asked"}),
         ));
     }

@@ -22,7 +22,7 @@ fn stats_tell_how_runs_ended_and_scores_are_explained() {
     let found = world.a2s(&[&search[..], &strategies].concat()).exits(0);
     assert!(found.stdout.contains("ranked by 2: most_used"), "{found:?}");
     let terms =
-        ["similarity", "success_rate", "usage", "simplicity", "permissions", "service_health"];
+        ["relevance", "success_rate", "usage", "simplicity", "permissions", "service_health"];
     for term in terms {
         assert!(found.stdout.contains(&format!("      {term} ")), "{term} {found:?}");
     }
@@ -30,7 +30,7 @@ fn stats_tell_how_runs_ended_and_scores_are_explained() {
     let hit = &hit["capabilities"][0];
     let terms = hit["explanation"].as_array().unwrap();
     let sum: f64 = terms.iter().map(|term| term["contribution"].as_f64().unwrap()).sum();
-    assert_eq!(hit["score"].as_f64(), Some(sum));
+    assert_eq!(hit["rank_score"].as_f64(), Some(sum));
 
     world.a2s(&["stats", "NoSuchThing"]).exits(1);
     world.a2s(&["search", "x", "--strategy", "colour=1"]).exits(2);
