@@ -89,8 +89,8 @@ fn is_same(expected: &Value, given: &Value) -> bool {
 
 /// The minimum number of sentences of each half that are right, of the 53 that something fits, and of the 18
 /// or 19 that nothing fits. A sentence that says "next year" means the year after the one of the file's header.
-const MIN_RIGHT: usize = 23;
-const MIN_TURNED_AWAY: usize = 8;
+const MIN_RIGHT: usize = 25;
+const MIN_TURNED_AWAY: usize = 14;
 
 /// The figures of the release are in `docs/search-evaluation.md`.
 #[test]
