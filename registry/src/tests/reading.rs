@@ -238,6 +238,7 @@ fn the_description_of_the_interface_names_every_route() {
         "post /v1/capabilities",
         "get /v1/capabilities/{name}",
         "get /v1/capabilities/{name}/graph",
+        "delete /v1/capabilities/{name}/learned",
         "get /v1/capabilities/{name}/owners",
         "post /v1/capabilities/{name}/owners",
         "get /v1/capabilities/{name}/{version}",
