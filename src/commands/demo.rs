@@ -378,6 +378,7 @@ impl<'o> Demo<'o> {
             lock: None,
             inputs: inputs(location, message),
             session: Some("demo".to_owned()),
+            intent: None,
             wait: false,
         };
         let run = start_and_watch(&request, &self.client, self.output).await?;
