@@ -128,10 +128,12 @@ async fn learned_vectors_count_while_learning_is_on() {
     settle(&world).await;
     let after = hits(&world, INTENT).await;
     assert_ne!(before, after);
+    let mut folder = world.close().await;
     for (learn, expected) in [(true, &after), (false, &before), (true, &after)] {
-        let world = open(world.folder.copy().await, Embedder::built_in(), learn).await;
+        let world = open(folder, Embedder::built_in(), learn).await;
         settle(&world).await;
         assert_eq!(hits(&world, INTENT).await, *expected, "{learn}");
+        folder = world.close().await;
     }
 }
 
@@ -152,8 +154,8 @@ async fn a_new_version_keeps_what_was_learned() {
 #[tokio::test]
 async fn a_reporter_has_a_bounded_number_of_vectors() {
     let world = kennel(Embedder::fast()).await;
-    for run in 0..4 {
-        let same = json!({"reporter": "one", "intent": format!("{INTENT}{}", " ".repeat(run))});
+    for (run, intent) in [INTENT, "Which  Pups suit my\tflat "].iter().cycle().take(4).enumerate() {
+        let same = json!({"reporter": "one", "intent": intent});
         report(&world, run as u128, "ListDogBreeds", same).await;
     }
     assert_eq!(stored(&world).await, 1);
