@@ -1,0 +1,3 @@
+module github.com/a2s/core
+
+go 1.23

@@ -1,0 +1,376 @@
+package a2s
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/a2s/core/internal/strictjson"
+)
+
+// maxResponse is the largest size of a response, in bytes.
+const maxResponse = 64 << 20
+
+// Retry says how a request is tried again.
+type Retry struct {
+	// Attempts is the largest number of attempts. It is 3 if it is 0.
+	Attempts int
+	// Pause is the pause after the first attempt; each further one is twice as long. It is 200 ms if it
+	// is 0. A pause that A2S states in `Retry-After` counts instead.
+	Pause time.Duration
+	// MaxPause is the longest pause. If A2S wants a longer one, the request is not tried again. It is one
+	// minute if it is 0.
+	MaxPause time.Duration
+	// ApprovalPause is the pause between two looks at a run that waits for an approval. It is two seconds
+	// if it is 0.
+	ApprovalPause time.Duration
+	// Sleep makes the pauses. Without it, they are real.
+	Sleep func(ctx context.Context, pause time.Duration) error
+}
+
+func (r Retry) withDefaults() Retry {
+	if r.Attempts <= 0 {
+		r.Attempts = 3
+	}
+	if r.Pause <= 0 {
+		r.Pause = 200 * time.Millisecond
+	}
+	if r.MaxPause <= 0 {
+		r.MaxPause = time.Minute
+	}
+	if r.ApprovalPause <= 0 {
+		r.ApprovalPause = 2 * time.Second
+	}
+	if r.Sleep == nil {
+		r.Sleep = sleep
+	}
+	return r
+}
+
+func sleep(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// afterAttempt returns the pause after an attempt, counted from 1.
+func (r Retry) afterAttempt(attempt int) time.Duration {
+	pause := r.Pause
+	for range attempt - 1 {
+		pause = min(2*pause, r.MaxPause)
+	}
+	return min(pause, r.MaxPause)
+}
+
+// request is a request to A2S.
+type request struct {
+	method string
+	path   string
+	query  url.Values
+	header map[string]string
+	// body is sent as it is, with its media type.
+	body      []byte
+	mediaType string
+	// repeatable says that a repetition is safe when the connection was lost.
+	repeatable bool
+	// unlimited says that only the context of the caller limits the time.
+	unlimited bool
+	// failed is an error that was found before the request could leave.
+	failed error
+}
+
+// response is a response that was read to its end.
+type response struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// path joins the escaped segments of a path. An empty segment would be another route.
+func path(segments ...string) request {
+	var q request
+	for _, segment := range segments {
+		switch segment {
+		case "", ".", "..":
+			q.failed = &InvalidInput{&A2SError{Message: fmt.Sprintf("%q cannot be a part of an address", segment)}}
+		}
+		q.path += "/" + url.PathEscape(segment)
+	}
+	return q
+}
+
+func get(segments ...string) request {
+	q := path(append([]string{"v1"}, segments...)...)
+	q.method = http.MethodGet
+	q.repeatable = true
+	return q
+}
+
+func post(segments ...string) request {
+	q := path(append([]string{"v1"}, segments...)...)
+	q.method = http.MethodPost
+	return q
+}
+
+func put(segments ...string) request {
+	q := get(segments...)
+	q.method = http.MethodPut
+	return q
+}
+
+func del(segments ...string) request {
+	q := get(segments...)
+	q.method = http.MethodDelete
+	return q
+}
+
+// safe marks a request whose repetition has no further effect.
+func (q request) safe() request {
+	q.repeatable = true
+	return q
+}
+
+// with adds a parameter of the query, unless it is empty.
+func (q request) with(name, value string) request {
+	if value != "" {
+		if q.query == nil {
+			q.query = url.Values{}
+		}
+		q.query.Set(name, value)
+	}
+	return q
+}
+
+// headed adds a header, unless it is empty.
+func (q request) headed(name, value string) request {
+	if value != "" {
+		header := maps.Clone(q.header)
+		if header == nil {
+			header = map[string]string{}
+		}
+		header[name] = value
+		q.header = header
+	}
+	return q
+}
+
+// json sets a body.
+func (q request) json(body any) request {
+	text, err := marshal(body)
+	if err != nil {
+		q.failed = err
+	}
+	return q.raw("application/json", text)
+}
+
+func (q request) raw(mediaType string, body []byte) request {
+	q.mediaType = mediaType
+	q.body = body
+	return q
+}
+
+// call sends a request, and reads the response into a value, unless it is nil.
+func (r *Registry) call(ctx context.Context, q request, into any) error {
+	response, err := r.send(ctx, q)
+	if err != nil || into == nil {
+		return err
+	}
+	value, err := strictjson.Parse(string(response.body))
+	if err == nil {
+		err = decodeInto(value, into)
+	}
+	if err != nil {
+		return &A2SError{
+			Status:  response.status,
+			Message: "the response cannot be read: " + err.Error(),
+			Hint:    "Check that the address is that of A2S, with a compatible version.",
+			cause:   err,
+		}
+	}
+	return nil
+}
+
+// fetch is call for a value of a known type.
+func fetch[T any](ctx context.Context, r *Registry, q request) (*T, error) {
+	into := new(T)
+	if err := r.call(ctx, q, into); err != nil {
+		return nil, err
+	}
+	return into, nil
+}
+
+// send sends a request, again where that is safe, and returns the response if it is a success.
+func (r *Registry) send(ctx context.Context, q request) (*response, error) {
+	var got *response
+	err := r.try(ctx, q, func(ctx context.Context) error {
+		if !q.unlimited && r.timeout > 0 {
+			limited, cancel := context.WithTimeout(ctx, r.timeout)
+			defer cancel()
+			ctx = limited
+		}
+		opened, err := r.open(ctx, q)
+		if err != nil {
+			return err
+		}
+		got, err = readResponse(opened)
+		if err != nil {
+			return err
+		}
+		return got.problem()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+// problem returns the error of a response that is not a success.
+func (r *response) problem() error {
+	if 200 <= r.status && r.status < 300 {
+		return nil
+	}
+	return &refusal{problemError(r), r}
+}
+
+// refusal is the error of a response, until it is clear that the request is not tried again.
+type refusal struct {
+	error
+	response *response
+}
+
+// lost is the error of a connection without a response.
+type lost struct{ error }
+
+// try makes attempts until one succeeds or another would be wrong.
+func (r *Registry) try(ctx context.Context, q request, attempt func(ctx context.Context) error) error {
+	if q.failed != nil {
+		return q.failed
+	}
+	if r.failed != nil {
+		return r.failed
+	}
+	for made := 1; ; made++ {
+		err := attempt(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		again, pause := r.shouldRetry(q, err, made)
+		if !again {
+			return final(err)
+		}
+		if err := r.retry.Sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// final returns the error for the caller.
+func final(err error) error {
+	switch e := err.(type) {
+	case *refusal:
+		return e.error
+	case *lost:
+		return connectionError("A2S does not answer", e.error)
+	}
+	return err
+}
+
+// shouldRetry decides about another attempt, and the pause before it.
+func (r *Registry) shouldRetry(q request, err error, made int) (bool, time.Duration) {
+	if made >= r.retry.Attempts {
+		return false, 0
+	}
+	pause := r.retry.afterAttempt(made)
+	switch e := err.(type) {
+	case *refusal:
+		if s := e.response.status; s != http.StatusTooManyRequests && s != http.StatusServiceUnavailable {
+			return false, 0
+		}
+		if told := e.response.retryAfter(); told > 0 {
+			pause = told
+		}
+		return pause <= r.retry.MaxPause, pause
+	case *lost:
+		// After the time limit of a request, another attempt would have the same limit.
+		return q.repeatable && !errors.Is(err, context.DeadlineExceeded), pause
+	}
+	return false, 0
+}
+
+func (e *lost) Unwrap() error { return e.error }
+
+// open sends a request once. It is the only place where requests leave.
+func (r *Registry) open(ctx context.Context, q request) (*http.Response, error) {
+	address := r.url + q.path
+	if len(q.query) > 0 {
+		// Encode sorts the parameters. `+` for a space belongs to forms alone.
+		address += "?" + strings.ReplaceAll(q.query.Encode(), "+", "%20")
+	}
+	var body io.Reader
+	if q.body != nil {
+		body = bytes.NewReader(q.body)
+	}
+	out, err := http.NewRequestWithContext(ctx, q.method, address, body)
+	if err != nil {
+		return nil, err
+	}
+	out.Header.Set("Accept", "application/json")
+	if q.mediaType != "" {
+		out.Header.Set("Content-Type", q.mediaType)
+	}
+	if r.token != "" {
+		out.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	for name, value := range q.header {
+		out.Header.Set(name, value)
+	}
+	response, err := r.client.Do(out)
+	if err != nil {
+		return nil, &lost{err}
+	}
+	return response, nil
+}
+
+// readResponse reads a response to its end.
+func readResponse(opened *http.Response) (*response, error) {
+	defer opened.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(opened.Body, maxResponse+1))
+	if err != nil {
+		return nil, &lost{err}
+	}
+	if len(body) > maxResponse {
+		return nil, &A2SError{
+			Status:  opened.StatusCode,
+			Message: fmt.Sprintf("the response is larger than %d bytes", maxResponse),
+		}
+	}
+	return &response{opened.StatusCode, opened.Header, body}, nil
+}
+
+// retryAfter returns the pause that a response asks for: seconds, or a date (RFC 9110, section 10.2.3).
+func (r *response) retryAfter() time.Duration {
+	told := r.header.Get("Retry-After")
+	if seconds, err := strconv.ParseInt(told, 10, 32); err == nil && seconds > 0 {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(told); err == nil {
+		return max(0, time.Until(date))
+	}
+	return 0
+}

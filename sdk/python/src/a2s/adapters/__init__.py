@@ -1,0 +1,1 @@
+"""Adapters for agent frameworks: each module needs the extra of its name."""
