@@ -1,0 +1,49 @@
+/** Texts of others, times and sizes, in the form in which they are shown. Pure. */
+
+/** Characters that change the order of the text around them, or are not seen (Unicode TR 36). */
+const INVISIBLE = /(?![\n\t\r])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** Shows each invisible character by its number. */
+export function visible(text: string): string {
+    return text.replace(
+        INVISIBLE,
+        (c) => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
+    );
+}
+
+/** Shortens a text to a number of characters. */
+export function shorten(text: string, limit: number): string {
+    const characters = [...text];
+    return characters.length <= limit ? text : `${characters.slice(0, limit - 1).join("")}…`;
+}
+
+/** A duration in milliseconds, with its unit. */
+export function duration(milliseconds: number): string {
+    if (milliseconds < 1) {
+        return "< 1 ms";
+    }
+    if (milliseconds < 1000) {
+        return `${Math.round(milliseconds)} ms`;
+    }
+    if (milliseconds < 60_000) {
+        return `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 2 : 1)} s`;
+    }
+    const minutes = Math.floor(milliseconds / 60_000);
+    const seconds = Math.round((milliseconds % 60_000) / 1000);
+    return minutes < 60 ? `${minutes} min ${seconds} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** How long ago a time was. */
+export function ago(time: string, now: number): string {
+    const seconds = Math.round((now - Date.parse(time)) / 1000);
+    if (seconds < 45) {
+        return "just now";
+    }
+    const steps: [number, string][] = [
+        [60, "min"],
+        [3600, "h"],
+        [86_400, "d"],
+    ];
+    const [length, unit] = steps.findLast(([length]) => seconds >= length) ?? [60, "min"];
+    return `${Math.max(1, Math.round(seconds / length))} ${unit} ago`;
+}
