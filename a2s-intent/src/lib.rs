@@ -5,10 +5,12 @@
 //! currencies, dates, numbers and lists that the sentence names. [`reply`] reads the answer to a question,
 //! and [`small_talk`] recognizes a message that asks for nothing. [`coreference`] finds what a request
 //! refers to, and [`word_similarity`] compares words. [`effect`] finds what a request wants done, and which
-//! capability surely does something else. Everything is pure and linear in the text.
+//! capability surely does something else. [`entity`] finds the search for an id that an input takes.
+//! Everything is pure and linear in the text.
 
 pub mod coreference;
 pub mod effect;
+pub mod entity;
 mod intent_text;
 mod pattern;
 pub mod reply;

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use crate::intent_text::{TextToken, tokenize};
 use crate::pattern::{ExtractedInput, extract_inputs, fits, takes_list, truncate_sentence};
-use field_kind::{FieldKind, name_words};
+use field_kind::FieldKind;
 use mention::{Mention, assign_mentions};
 
 /// The maximum number of fields that are filled without patterns.
@@ -165,8 +165,8 @@ impl<'f> InputReader<'_, 'f> {
 
     /// Fills or corrects the fields of an owner and a repository.
     fn read_repository(&mut self) {
-        let owner = free::find_named_field(self.fields, &["owner", "org", "organization"]);
-        let name = free::find_named_field(self.fields, &["repo", "repository"]);
+        let owner = free::find_text_field(self.fields, &["owner", "org", "organization"]);
+        let name = free::find_text_field(self.fields, &["repo", "repository"]);
         let (Some(owner), Some(name)) = (owner, name) else { return };
         if owner.name == name.name {
             return;
@@ -223,11 +223,8 @@ impl<'f> InputReader<'_, 'f> {
 
     /// Fills the only field that is named as an amount with the number before a currency.
     fn read_amount(&mut self, amount: &Value) {
-        let is_amount =
-            |field: &&InputField| name_words(&field.name).iter().any(|word| word == "amount");
-        let mut fields = self.open_fields().into_iter().filter(is_amount);
-        let field =
-            fields.next().filter(|field| fields.next().is_none() && fits(amount, &field.schema, 0));
+        let field = free::find_named_field(self.open_fields(), &["amount"])
+            .filter(|field| fits(amount, &field.schema, 0));
         if let Some(field) = field {
             self.values.insert(field.name.clone(), amount.clone());
         }
@@ -236,12 +233,7 @@ impl<'f> InputReader<'_, 'f> {
     /// Fills the fields of a latitude and a longitude.
     fn read_position(&mut self) {
         let open = self.open_fields();
-        let named = |names: &[&str]| {
-            let mut fields = open.iter().filter(|field| {
-                name_words(&field.name).iter().any(|word| names.contains(&word.as_str()))
-            });
-            fields.next().filter(|_| fields.next().is_none())
-        };
+        let named = |names| free::find_named_field(open.iter().copied(), names);
         let (Some(latitude), Some(longitude)) =
             (named(&["latitude", "lat"]), named(&["longitude", "lon", "lng", "long"]))
         else {

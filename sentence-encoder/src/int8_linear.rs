@@ -3,13 +3,16 @@
 use rten_gemm::{GemmInputA, GemmInputB, GemmOptions, PackedBMatrix};
 use rten_tensor::Matrix;
 
-use crate::ByteGemm;
+use crate::lanes::greatest_size;
 use crate::weights::{Weights, WeightsError};
+use crate::{ByteGemm, with_gemm};
 
 /// The value that stands for zero in a row of inputs: they are unsigned.
 const ZERO: i32 = 128;
 /// The greatest distance of an input from [`ZERO`].
 const MOST: f32 = 127.0;
+/// The number from which floats are whole numbers, each in its last bits: 2 to the power of 23.
+const WHOLE: f32 = 8_388_608.0;
 
 /// Rows in 8 bits, each with a scale, with which vectors are multiplied.
 pub struct ByteMatrix(Int8Linear);
@@ -22,7 +25,7 @@ impl ByteMatrix {
         if columns == 0 || rows == 0 || rows.checked_mul(columns)? != values.len() {
             return None;
         }
-        Some(Self(Int8Linear::new(&ByteGemm::new(), values, columns, scale, vec![0.0; rows])))
+        Some(Self(Int8Linear::new(values, columns, scale, vec![0.0; rows])))
     }
 
     /// The number of rows.
@@ -31,11 +34,14 @@ impl ByteMatrix {
         self.0.outputs()
     }
 
-    /// Returns the product of each row with `x`, which is brought to 8 bits. Empty when `x` has another
-    /// length than the rows.
+    /// Returns the product of each row with each vector of `x`, which is brought to 8 bits: the products of
+    /// the first vector, then those of the next. Empty when `x` is not made of vectors as long as the rows.
     #[must_use]
     pub fn apply(&self, x: &[f32]) -> Vec<f32> {
-        if x.len() == self.0.inputs { self.0.apply(&ByteGemm::new(), x) } else { Vec::new() }
+        match x.len().is_multiple_of(self.0.inputs) {
+            true => self.0.apply(x),
+            false => Vec::new(),
+        }
     }
 }
 
@@ -61,7 +67,6 @@ impl Int8Linear {
     /// Reads layers with the same inputs as one layer that has the outputs of all.
     pub(crate) fn load(
         weights: &Weights<'_>,
-        gemm: &ByteGemm,
         names: &[String],
         inputs: usize,
     ) -> Result<Self, WeightsError> {
@@ -75,15 +80,16 @@ impl Int8Linear {
         if scale.len() != outputs || bias.len() != outputs {
             return Err(WeightsError::Shape(names.join(", ")));
         }
-        Ok(Self::new(gemm, &values, inputs, scale, bias))
+        Ok(Self::new(&values, inputs, scale, bias))
     }
 
     /// Creates a layer. `values` has a row for each output.
-    fn new(gemm: &ByteGemm, values: &[i8], inputs: usize, scale: Vec<f32>, bias: Vec<f32>) -> Self {
+    fn new(values: &[i8], inputs: usize, scale: Vec<f32>, bias: Vec<f32>) -> Self {
         let sum = |row: &[i8]| row.iter().map(|value| i32::from(*value)).sum::<i32>();
         let offset = values.chunks_exact(inputs).map(|row| ZERO * sum(row)).collect();
         let matrix = Matrix::from_data([scale.len(), inputs], values);
-        Self { inputs, weight: gemm.prepack_b(matrix.transposed()), scale, bias, offset }
+        let weight = with_gemm(|gemm| gemm.prepack_b(matrix.transposed()));
+        Self { inputs, weight, scale, bias, offset }
     }
 
     /// The number of outputs.
@@ -92,13 +98,14 @@ impl Int8Linear {
     }
 
     /// Applies the layer to each row of `x`.
-    pub(crate) fn apply(&self, gemm: &ByteGemm, x: &[f32]) -> Vec<f32> {
+    #[inline(always)]
+    pub(crate) fn apply(&self, x: &[f32]) -> Vec<f32> {
         let mut bytes = vec![0; x.len()];
         let mut scales = Vec::with_capacity(x.len() / self.inputs);
         for (row, bytes) in x.chunks_exact(self.inputs).zip(bytes.chunks_exact_mut(self.inputs)) {
             scales.push(to_bytes(row, bytes));
         }
-        let products = self.multiply(gemm, &bytes);
+        let products = with_gemm(|gemm| self.multiply(gemm, &bytes));
         let mut out = Vec::with_capacity(products.len());
         for (products, row_scale) in products.chunks_exact(self.outputs()).zip(scales) {
             let outputs = products.iter().zip(&self.offset).zip(&self.scale).zip(&self.bias);
@@ -136,11 +143,13 @@ impl Int8Linear {
 }
 
 /// Brings a row to 8 bits. Returns the size of a step.
+#[inline(always)]
 fn to_bytes(row: &[f32], bytes: &mut [u8]) -> f32 {
-    let most = row.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+    let most = greatest_size(row);
     let steps = if most > 0.0 { MOST / most } else { 0.0 };
     for (value, byte) in row.iter().zip(bytes) {
-        *byte = (value * steps + (ZERO as f32 + 0.5)) as u8;
+        // At this size, a float has no fraction: the sum is rounded, and its last bits are the number.
+        *byte = (value * steps + (ZERO as f32 + WHOLE)).to_bits() as u8;
     }
     most / MOST
 }
@@ -162,11 +171,9 @@ mod tests {
     #[test]
     fn products_are_those_of_plain_arithmetic() {
         let (inputs, outputs, rows) = (96, 40, 7);
-        let gemm = ByteGemm::new();
         let weights: Vec<i8> =
             values(inputs * outputs, 1).iter().map(|value| (value * 127.0) as i8).collect();
-        let layer =
-            Int8Linear::new(&gemm, &weights, inputs, values(outputs, 2), values(outputs, 3));
+        let layer = Int8Linear::new(&weights, inputs, values(outputs, 2), values(outputs, 3));
         let x = values(rows * inputs, 4);
         let mut expected = Vec::new();
         for row in x.chunks_exact(inputs) {
@@ -179,7 +186,7 @@ mod tests {
                 expected.push(sum as f32 * (step * layer.scale[output]) + layer.bias[output]);
             }
         }
-        assert_eq!(layer.apply(&gemm, &x), expected);
+        assert_eq!(layer.apply(&x), expected);
     }
 
     #[test]

@@ -2,23 +2,27 @@
 //! position out.
 //!
 //! Matrices are multiplied in whole numbers, by the instructions that the processor has, so that the
-//! products are the same on every processor. What is left to rounding differs by less than 1e-5.
+//! products are the same on every processor. What is left to rounding differs by less than 1e-5. All other
+//! loops are plain code that is compiled several times, for the widths of registers that processors have
+//! ([`LayerPass`]); no sum depends on the width.
 //!
 //! The file of weights is what `tools/embedding/quantize.py` writes.
 //!
 //! Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers" (2018).
 
 mod int8_linear;
+mod lanes;
 mod weights;
 
 use std::ops::Range;
 
 use rten_gemm::GemmExecutor;
-use rten_simd::{SimdOp as _, SimdUnaryOp as _};
+use rten_simd::{Isa, SimdOp, SimdUnaryOp as _};
 use rten_vecmath::{Gelu, Softmax};
 
 pub use self::int8_linear::ByteMatrix;
 use self::int8_linear::Int8Linear;
+use self::lanes::{LANES, sum, weighted_sum};
 pub use self::weights::WeightsError;
 use self::weights::{Weights, WordTable};
 
@@ -27,6 +31,13 @@ const EPSILON: f32 = 1e-12;
 
 /// The product of unsigned and signed bytes in whole numbers.
 type ByteGemm = GemmExecutor<u8, i8, i32>;
+
+/// Calls `work` with the means of this thread to multiply. They cannot be shared between threads, and the
+/// instructions of the processor are looked up when they are made: in a virtual machine that takes long.
+fn with_gemm<R>(work: impl FnOnce(&ByteGemm) -> R) -> R {
+    thread_local!(static GEMM: ByteGemm = ByteGemm::new());
+    GEMM.with(work)
+}
 
 /// A sentence transformer.
 pub struct SentenceEncoder {
@@ -58,6 +69,23 @@ struct EncoderLayer {
     norm: LayerNorm,
 }
 
+/// One layer applied to some texts. What is inlined into `eval` is compiled for each instruction set.
+struct LayerPass<'a> {
+    layer: &'a EncoderLayer,
+    x: &'a [f32],
+    ranges: &'a [Range<usize>],
+    shape: Shape,
+}
+
+impl SimdOp for LayerPass<'_> {
+    type Output = Vec<f32>;
+
+    #[inline(always)]
+    fn eval<I: Isa>(self, _: I) -> Vec<f32> {
+        self.layer.forward(self.x, self.ranges, self.shape)
+    }
+}
+
 struct LayerNorm {
     weight: Vec<f32>,
     bias: Vec<f32>,
@@ -70,10 +98,9 @@ impl SentenceEncoder {
     /// Fails when a tensor is missing or has another type or size than its neighbours require.
     pub fn parse(file: &'static [u8], heads: usize) -> Result<Self, WeightsError> {
         let weights = Weights::parse(file)?;
-        let gemm = ByteGemm::new();
         let words = weights.words("embeddings.word_embeddings.weight")?;
         let width = words.width();
-        if heads == 0 || !width.is_multiple_of(heads) {
+        if heads == 0 || !width.is_multiple_of(heads * LANES) {
             return Err(WeightsError::Shape("the number of attention heads".to_owned()));
         }
         let mut positions = weights.floats("embeddings.position_embeddings.weight")?;
@@ -83,7 +110,7 @@ impl SentenceEncoder {
         }
         let mut layers = Vec::new();
         while weights.has(&format!("encoder.layer.{}.output.dense.bias", layers.len())) {
-            layers.push(EncoderLayer::load(&weights, &gemm, layers.len(), width)?);
+            layers.push(EncoderLayer::load(&weights, layers.len(), width)?);
         }
         Ok(Self {
             words,
@@ -118,7 +145,8 @@ impl SentenceEncoder {
     ///
     /// A piece that the model does not have counts as the first one, and so does a position.
     ///
-    /// The work is done on as many threads as the current pool of `rayon` has.
+    /// The work is done on as many threads as the current pool of `rayon` has. One is best for the texts of
+    /// searches: to hand their small products over costs more than it saves.
     #[must_use]
     pub fn encode(&self, texts: &[&[u32]]) -> Vec<f32> {
         let width = self.shape.width;
@@ -138,10 +166,8 @@ impl SentenceEncoder {
             self.words.add_to(piece, row);
         }
         self.norm.apply(&mut x);
-        // It cannot be shared between threads; it is made in no time.
-        let gemm = ByteGemm::new();
         for layer in &self.layers {
-            x = layer.forward(&x, &ranges, self.shape, &gemm);
+            x = LayerPass { layer, x: &x, ranges: &ranges, shape: self.shape }.dispatch();
         }
         x
     }
@@ -156,16 +182,11 @@ impl std::fmt::Debug for SentenceEncoder {
 }
 
 impl EncoderLayer {
-    fn load(
-        weights: &Weights<'_>,
-        gemm: &ByteGemm,
-        number: usize,
-        width: usize,
-    ) -> Result<Self, WeightsError> {
+    fn load(weights: &Weights<'_>, number: usize, width: usize) -> Result<Self, WeightsError> {
         let at = |part: &str| format!("encoder.layer.{number}.{part}");
         let linear = |names: &[&str], inputs: usize| {
             let names: Vec<_> = names.iter().map(|name| at(name)).collect();
-            Int8Linear::load(weights, gemm, &names, inputs)
+            Int8Linear::load(weights, &names, inputs)
         };
         let inner = linear(&["intermediate.dense"], width)?;
         Ok(Self {
@@ -181,21 +202,16 @@ impl EncoderLayer {
         })
     }
 
-    fn forward(
-        &self,
-        x: &[f32],
-        ranges: &[Range<usize>],
-        shape: Shape,
-        gemm: &ByteGemm,
-    ) -> Vec<f32> {
-        let projected = self.attention.apply(gemm, x);
+    #[inline(always)]
+    fn forward(&self, x: &[f32], ranges: &[Range<usize>], shape: Shape) -> Vec<f32> {
+        let projected = self.attention.apply(x);
         let mixed = attend(&projected, ranges, shape);
-        let mut attended = self.attended.apply(gemm, &mixed);
+        let mut attended = self.attended.apply(&mixed);
         add(&mut attended, x);
         self.attended_norm.apply(&mut attended);
-        let mut inner = self.inner.apply(gemm, &attended);
+        let mut inner = self.inner.apply(&attended);
         Gelu {}.map_mut(&mut inner);
-        let mut out = self.outer.apply(gemm, &inner);
+        let mut out = self.outer.apply(&inner);
         add(&mut out, &attended);
         self.norm.apply(&mut out);
         out
@@ -212,12 +228,13 @@ impl LayerNorm {
         Ok(Self { weight: read("weight")?, bias: read("bias")? })
     }
 
+    #[inline(always)]
     fn apply(&self, x: &mut [f32]) {
         let width = self.weight.len();
         for row in x.chunks_exact_mut(width) {
-            let mean = row.iter().sum::<f32>() / width as f32;
-            let squares = row.iter().map(|value| (value - mean) * (value - mean));
-            let scale = 1.0 / (squares.sum::<f32>() / width as f32 + EPSILON).sqrt();
+            let mean = sum(row, |value| value) / width as f32;
+            let variance = sum(row, |value| (value - mean) * (value - mean)) / width as f32;
+            let scale = 1.0 / (variance + EPSILON).sqrt();
             for ((value, weight), bias) in row.iter_mut().zip(&self.weight).zip(&self.bias) {
                 *value = (*value - mean) * scale * weight + bias;
             }
@@ -227,6 +244,7 @@ impl LayerNorm {
 
 /// Mixes the values of each text by the attention of its positions to each other. A row of `projected`
 /// has the queries of all heads, then their keys, then their values.
+#[inline(always)]
 fn attend(projected: &[f32], ranges: &[Range<usize>], shape: Shape) -> Vec<f32> {
     let Shape { width, heads } = shape;
     let size = width / heads;
@@ -237,34 +255,38 @@ fn attend(projected: &[f32], ranges: &[Range<usize>], shape: Shape) -> Vec<f32> 
     let mut mixed = vec![0.0; projected.len() / 3];
     let (mut keys, mut scores) = (Vec::new(), Vec::new());
     for rows in ranges {
-        let length = rows.len();
-        keys.resize(size * length, 0.0);
-        scores.resize(length, 0.0);
+        // With one key in each column, a query is compared with many keys at once.
+        let columns = rows.len().next_multiple_of(LANES);
+        keys.clear();
+        keys.resize(size * columns, 0.0);
+        scores.resize(columns, 0.0);
         for head in 0..heads {
-            // With one key in each column, a query is compared with all keys at once.
             for (column, row) in rows.clone().enumerate() {
-                for (value, line) in part(row, 1, head).iter().zip(keys.chunks_exact_mut(length)) {
+                let key = part(row, 1, head);
+                for (value, line) in key.iter().zip(keys.chunks_exact_mut(columns)) {
                     line[column] = *value;
                 }
             }
             for row in rows.clone() {
-                scores.fill(0.0);
-                for (query, line) in part(row, 0, head).iter().zip(keys.chunks_exact(length)) {
-                    let query = query * scale;
-                    scores.iter_mut().zip(line).for_each(|(score, key)| *score += query * key);
-                }
-                Softmax::new_mut(&mut scores).dispatch();
-                let out = &mut mixed[row * width + head * size..][..size];
-                for (score, other) in scores.iter().zip(rows.clone()) {
-                    let values = part(other, 2, head);
-                    out.iter_mut().zip(values).for_each(|(out, value)| *out += score * value);
-                }
+                let query = part(row, 0, head);
+                let lines = || query.iter().copied().zip(keys.chunks_exact(columns));
+                weighted_sum(&mut scores, lines);
+                let scores = &mut scores[..rows.len()];
+                scores.iter_mut().for_each(|score| *score *= scale);
+                Softmax::new_mut(scores).dispatch();
+                let scores = &*scores;
+                let values = || {
+                    let values = rows.clone().map(|other| part(other, 2, head));
+                    scores.iter().copied().zip(values)
+                };
+                weighted_sum(&mut mixed[row * width + head * size..][..size], values);
             }
         }
     }
     mixed
 }
 
+#[inline(always)]
 fn add(x: &mut [f32], more: &[f32]) {
     x.iter_mut().zip(more).for_each(|(value, more)| *value += more);
 }

@@ -56,21 +56,23 @@ static TABLE: LazyLock<CountryTable> = LazyLock::new(|| {
     }
     let official = table.codes.clone();
     for (name, code) in others.into_iter().filter(|(name, _)| !official.contains_key(name)) {
-        let known = table.codes.entry(name).or_insert_with(|| Some(code.clone()));
-        if known.as_ref() != Some(&code) {
-            *known = None;
-        }
+        insert_code(&mut table.codes, name, &code);
     }
     for (name, code) in nationalities {
         if !table.codes.contains_key(&name) {
-            let known = table.nationalities.entry(name).or_insert_with(|| Some(code.clone()));
-            if known.as_ref() != Some(&code) {
-                *known = None;
-            }
+            insert_code(&mut table.nationalities, name, &code);
         }
     }
     table
 });
+
+/// Adds a name of a country; none of several countries with this name is meant.
+fn insert_code(codes: &mut BTreeMap<String, Option<String>>, name: String, code: &str) {
+    let known = codes.entry(name).or_insert_with(|| Some(code.to_owned()));
+    if known.as_deref() != Some(code) {
+        *known = None;
+    }
+}
 
 /// Returns the three-letter code of a country with this two-letter code.
 pub(super) fn alpha3_of(code: &str) -> Option<&'static str> {

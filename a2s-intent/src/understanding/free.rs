@@ -49,17 +49,26 @@ pub(super) fn split_repository(text: &str) -> Option<(String, String)> {
     (is_plain(owner) && is_plain(name)).then(|| (owner.to_owned(), name.to_owned()))
 }
 
-/// Returns the index of the only field with one of these words in its name, among text fields.
-pub(super) fn find_named_field<'f>(
+/// Returns the only field with one of these words in its name, among text fields.
+pub(super) fn find_text_field<'f>(
     fields: &'f [InputField],
     names: &[&str],
 ) -> Option<&'f InputField> {
-    let is_named = |field: &&InputField| {
-        takes_text_only(&field.schema)
-            && name_words(&field.name).iter().any(|word| names.contains(&word.as_str()))
-    };
-    let mut named = fields.iter().filter(is_named);
+    find_named_field(fields.iter().filter(|field| takes_text_only(&field.schema)), names)
+}
+
+/// Returns the only field with one of these words in its name.
+pub(super) fn find_named_field<'f>(
+    fields: impl IntoIterator<Item = &'f InputField>,
+    names: &[&str],
+) -> Option<&'f InputField> {
+    let mut named = fields.into_iter().filter(|field| is_named(field, names));
     named.next().filter(|_| named.next().is_none())
+}
+
+/// Returns true when a field has one of these words in its name.
+pub(super) fn is_named(field: &InputField, names: &[&str]) -> bool {
+    name_words(&field.name).iter().any(|word| names.contains(&word.as_str()))
 }
 
 /// Returns the number for a field, if exactly one number stands beside a word of the field's name.

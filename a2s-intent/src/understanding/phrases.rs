@@ -6,7 +6,7 @@ use a2s::InputField;
 use serde_json::{Value, json};
 
 use super::date::is_calendar_word;
-use super::field_kind::name_words;
+use super::free::is_named;
 use crate::intent_text::{TextToken, TokenKind};
 use crate::pattern::number_of;
 
@@ -69,6 +69,9 @@ pub(super) fn find_topic(
     words: &[TextToken<'_>],
     field: &InputField,
 ) -> Option<(Value, Range<usize>)> {
+    if !is_named(field, &TOPIC_NAMES) {
+        return None;
+    }
     let is_topic = |cue: usize| {
         let after = words.get(cue + 1);
         // "On Friday" and "on the 5th" are times.
@@ -78,10 +81,9 @@ pub(super) fn find_topic(
         !(words[cue].is("on") && is_time)
     };
     let cue = find_only(words, &TOPIC_CUES).filter(|cue| is_topic(*cue))?;
-    takes(field, &TOPIC_NAMES)?;
-    let articles =
+    let has_article =
         words.get(cue + 1).is_some_and(|word| ["the", "a", "an"].contains(&word.norm.as_str()));
-    let start = cue + 1 + usize::from(articles);
+    let start = cue + 1 + usize::from(has_article);
     let goes_on = |word: &&TextToken<'_>| {
         word.kind == TokenKind::Word && !TOPIC_ENDS.contains(&word.norm.as_str())
     };
@@ -99,7 +101,9 @@ pub(super) fn find_message(
     words: &[TextToken<'_>],
     field: &InputField,
 ) -> Option<(Value, Range<usize>)> {
-    takes(field, &MESSAGE_NAMES)?;
+    if !is_named(field, &MESSAGE_NAMES) {
+        return None;
+    }
     let colon = words.iter().position(|word| word.kind == TokenKind::Break(':'));
     let cue = colon.or_else(|| find_only(words, &MESSAGE_CUES)).filter(|cue| *cue > 0)?;
     let message = sentence.get(words.get(cue + 1)?.start..)?.trim();
@@ -114,8 +118,4 @@ fn find_only(words: &[TextToken<'_>], cues: &[&str]) -> Option<usize> {
     let mut found = words.iter().enumerate().filter(is_cue);
     let (index, _) = found.next()?;
     found.next().is_none().then_some(index)
-}
-
-fn takes(field: &InputField, names: &[&str]) -> Option<()> {
-    name_words(&field.name).iter().any(|word| names.contains(&word.as_str())).then_some(())
 }
