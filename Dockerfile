@@ -2,15 +2,13 @@
 # One image for every service; the command says which one runs.
 FROM rust:1.95-slim-bookworm AS build
 ARG TARGETARCH
-# Names of functions are a third of the program.
-ENV CARGO_PROFILE_RELEASE_STRIP=symbols
 WORKDIR /src
 COPY . .
 # What was downloaded and compiled stays with the builder: a change of ours builds ours alone.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/src/target,id=a2s-target-$TARGETARCH,sharing=locked \
-    cargo build --release --locked --bin a2s \
-    && cp target/release/a2s /usr/local/bin/a2s
+    cargo build --profile dist --locked --bin a2s \
+    && cp target/dist/a2s /usr/local/bin/a2s
 
 FROM debian:bookworm-slim
 RUN apt-get update \

@@ -42,9 +42,14 @@ checksums:
 deny:
     cargo deny --locked check
 
-# Make the archive of a release for this machine.
-release:
-    tools/release
+# Make all packages of a release for this machine, in target/packages.
+dist:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    version="$(cargo pkgid --locked -p a2s-cli)"
+    program="$(tools/release | tail -n 1)"
+    rm -rf target/packages
+    dist/package "$program" "${version##*[@#]}" target/packages
 
 # Measure the time per step beside a bare client.
 bench:

@@ -4,6 +4,7 @@ mod agent;
 mod authoring;
 mod backup;
 mod bom;
+mod connect;
 mod doctor;
 mod guardian;
 mod lifecycle_args;
@@ -14,9 +15,11 @@ mod services;
 mod settings_page;
 mod test;
 mod trust;
+mod types;
 
 use std::path::PathBuf;
 
+use a2s::CapabilityName;
 use clap::{Args, Parser, Subcommand};
 use url::Url;
 
@@ -30,13 +33,15 @@ pub(crate) use authoring::{
 
 pub(crate) use backup::BackupArgs;
 pub(crate) use bom::BomArgs;
+pub(crate) use connect::{ConnectArgs, McpClientKind};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use guardian::{
-    AuditCommand, GuardianCommand, SettleArgs, ShowAuditArgs, TestPolicyArgs,
+    AuditCommand, DecisionsArgs, GuardianCommand, RecordFilterArgs, SettleArgs, ShowAuditArgs,
+    TestPolicyArgs, TryPolicyArgs,
 };
 pub(crate) use lifecycle_args::{
     AuditArgs, DeprecateArgs, MirrorArgs, OwnerChangeArgs, OwnersArgs, RegistryAuditCommand,
-    TokensCommand,
+    TokensCommand, UsageArgs,
 };
 pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use search::{GraphArgs, SearchArgs, ServicesArgs, StrategyArgs};
@@ -47,6 +52,7 @@ pub(crate) use services::{
 pub use settings_page::configuration_markdown;
 pub(crate) use test::TestArgs;
 pub(crate) use trust::TrustCommand;
+pub(crate) use types::{TypesArgs, TypesLanguage};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -196,6 +202,11 @@ pub(crate) enum CliCommand {
     Deprecate(DeprecateArgs),
     /// Show or change who may publish under a name
     Owners(OwnersArgs),
+    /// Remove what a registry with --learn has learned for a capability
+    ForgetIntents {
+        #[arg(help = "NAME, for all versions")]
+        name: CapabilityName,
+    },
     /// Describe a task in a sentence; an agent finds and runs what fits
     #[command(after_help = agent::AFTER_CHAT)]
     Chat(Box<ChatArgs>),
@@ -215,8 +226,23 @@ pub(crate) enum CliCommand {
         #[arg(help = "NAME[@VERSION]; the newest version without one")]
         target: String,
     },
+    /// Count runs and searches over time
+    Usage(UsageArgs),
     /// Show the inputs, outputs and requirements of a capability
     Show(ShowArgs),
+    /// Write types of inputs and outputs for programs in TypeScript, Python or Go
+    #[command(after_help = types::AFTER_TYPES)]
+    Types(Box<TypesArgs>),
+    /// Write the MCP configuration of a client, so that it can find and run capabilities
+    #[command(after_help = connect::AFTER_CONNECT)]
+    Connect(ConnectArgs),
+    /// Open the console in the browser, signed in as the holder of the token
+    #[cfg(feature = "console")]
+    Console {
+        /// Print the link, and open nothing
+        #[arg(long)]
+        print: bool,
+    },
     /// Write a lock file with the versions and checksums of all dependencies
     #[command(after_help = AFTER_LOCK)]
     Lock(LockArgs),

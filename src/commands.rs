@@ -6,6 +6,9 @@ mod bom;
 mod chat;
 mod checksum;
 mod compose;
+mod connect;
+#[cfg(feature = "console")]
+mod console;
 mod demo;
 mod dependency_closure;
 mod dependency_loader;
@@ -37,6 +40,8 @@ mod suggest;
 mod test;
 mod tokens;
 mod trust;
+mod types;
+mod usage;
 mod validate;
 mod verify;
 mod version_spec;
@@ -120,6 +125,13 @@ async fn dispatch(
         CliCommand::Test(arguments) => test::test(&arguments, client, output).await,
         CliCommand::Publish(arguments) => publish::publish(&arguments, &client()?, output).await,
         CliCommand::Yank { target } => lifecycle::yank(&target, true, &client()?, output).await,
+        CliCommand::Types(arguments) => types::types(*arguments, &client()?, output).await,
+        CliCommand::Connect(arguments) => connect::connect(arguments, global, output),
+        #[cfg(feature = "console")]
+        CliCommand::Console { print } => console::console(print, &client()?, output).await,
+        CliCommand::ForgetIntents { name } => {
+            lifecycle::forget_intents(&name, &client()?, output).await
+        }
         CliCommand::Unyank { target } => lifecycle::yank(&target, false, &client()?, output).await,
         CliCommand::Deprecate(arguments) => {
             lifecycle::deprecate(arguments, &client()?, output).await
@@ -139,6 +151,7 @@ async fn dispatch(
         CliCommand::Search(arguments) => search::search(*arguments, &client()?, output).await,
         CliCommand::Services(arguments) => services::services(*arguments, &client()?, output).await,
         CliCommand::Graph(arguments) => graph::graph(&arguments, &client()?, output).await,
+        CliCommand::Usage(arguments) => usage::usage(&arguments, &client()?, output).await,
         CliCommand::Stats { target } => stats::stats(&target, &client()?, output).await,
         CliCommand::Schema => {
             output.print_schema(&a2s::json_schema());

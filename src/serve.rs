@@ -3,6 +3,8 @@
 mod agent;
 mod bundled_capabilities;
 mod connections;
+#[cfg(feature = "console")]
+pub(crate) mod console;
 mod data_dir;
 mod dependencies;
 mod drain_body;
@@ -207,6 +209,7 @@ async fn serve(
     let unguarded = parts.is_unguarded();
     let stop = stop_signal();
     let (hosts, limits) = (&process.allow_hosts, process.connections.clone());
+    let owner = has_owner.then(|| token.clone());
     let starting = RunningServices::start(listener, Arc::new(folder), parts, token, hosts, limits);
     let stack = Box::pin(starting).await?;
     tracing::info!(url = %stack.url(), data = %data_dir(global).display(), "{name} is ready");
@@ -222,7 +225,7 @@ async fn serve(
             "data_dir": data_dir(global),
         }));
     } else if output.is_terminal() {
-        print_greeting(name, &stack, has_owner, &data_dir(global), &mut output).await;
+        print_greeting(name, &stack, owner.as_deref(), &data_dir(global), &mut output).await;
     }
     stop.await;
     tracing::info!("stopping");
@@ -235,7 +238,7 @@ async fn serve(
 async fn print_greeting(
     name: &str,
     stack: &RunningServices,
-    has_owner: bool,
+    owner: Option<&str>,
     data: &std::path::Path,
     output: &mut CommandOutput,
 ) {
@@ -244,11 +247,16 @@ async fn print_greeting(
     let mut row = |what: &str, text: &str| {
         output.line(format_args!("  {DIM}{what:<14}{DIM:#}{text}"));
     };
+    #[cfg(feature = "console")]
+    if let Some(owner) = owner {
+        row("console", &stack.sign_in_link(owner));
+        row("", "(signs one browser in, for 10 minutes; later: a2s console)");
+    }
     row("API", &format!("{url}docs/"));
     row("data folder", &data.display().to_string());
-    match has_owner {
-        true => row("token", &data.join("token").display().to_string()),
-        false => row("token", "use a token of the registry"),
+    match owner {
+        Some(_) => row("token", &data.join("token").display().to_string()),
+        None => row("token", "use a token of the registry"),
     }
     if let Some(capabilities) = stack.capabilities().await {
         row("capabilities", &capabilities.to_string());

@@ -2,15 +2,14 @@
 
 use super::schema;
 use a2s::{CapabilityName, Digest, InputField};
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
-    ApprovalSubject, CapabilityRef, DecisionSource, MatchStrength, NearMiss, PlanResponse,
-    RunError, RunEvent, RunStatus, SearchFilters, SelectionStrategy,
+    CapabilityRef, DecisionSource, MatchStrength, NearMiss, PlanResponse, RunApproval, RunError,
+    RunEvent, RunStatus, SearchFilters, SelectionStrategy,
 };
 
 /// One turn of a conversation with the agent.
@@ -321,25 +320,7 @@ pub struct AgentRun {
     pub error: Option<RunError>,
     /// The approvals that it waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub approvals: Vec<AgentApproval>,
-}
-
-/// An approval that a step of a run waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct AgentApproval {
-    /// Path of the step.
-    pub step: String,
-    /// The subject of the approval.
-    #[serde(flatten)]
-    pub about: ApprovalSubject,
-    /// The id that the guardian uses for the approval.
-    pub id: String,
-    /// The guardian.
-    pub guardian: String,
-    /// The expiry of the approval, if the guardian states one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub expires_at: Option<Timestamp>,
+    pub approvals: Vec<RunApproval>,
 }
 
 /// The result of a request to another agent. The response of that agent is data, not instructions.

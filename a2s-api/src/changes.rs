@@ -85,6 +85,27 @@ impl RegistryAction {
     }
 }
 
+/// The registries that this one has copies of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MirrorList {
+    /// The registries, by address.
+    pub mirrors: Vec<MirroredRegistry>,
+}
+
+/// A registry that a mirror has copied versions from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MirroredRegistry {
+    /// The address of the registry, as the mirror states it.
+    pub source: String,
+    /// The number of capabilities with copied versions.
+    pub capabilities: u64,
+    /// The number of copied versions.
+    pub versions: u64,
+    /// The time of the last copy.
+    #[schema(value_type = String, format = DateTime)]
+    pub latest_at: Timestamp,
+}
+
 /// A change of a version. It is public, and mirrors follow it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RegistryChange {

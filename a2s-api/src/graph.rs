@@ -23,6 +23,9 @@ pub struct CapabilityGraph {
     pub consumers: Vec<CompatibleIo>,
     /// Capabilities with an output that an input of this one accepts; at most 50.
     pub producers: Vec<CompatibleIo>,
+    /// Searches of the same services for the ids that this one takes.
+    #[serde(default)]
+    pub prerequisites: Vec<PrerequisiteSearch>,
     /// The effect on its dependents if this version were yanked; only when requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impact: Option<YankImpact>,
@@ -97,6 +100,18 @@ pub struct CompatibleIo {
     pub input_type: Option<String>,
     /// True when a run needs the input.
     pub required: bool,
+}
+
+/// A search for something whose id a capability takes, by their names: `SearchPerson` for `person_id`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PrerequisiteSearch {
+    /// The search.
+    pub capability: CapabilityName,
+    /// Its live version.
+    #[schema(value_type = schema::Version)]
+    pub version: Version,
+    /// The input that takes the id.
+    pub input: String,
 }
 
 /// The effect on all dependents of a version if it were yanked. Yanked versions are not considered.

@@ -9,7 +9,9 @@ mod auth;
 mod changes;
 mod decision;
 mod description;
+mod drafts;
 mod event_summary;
+mod exchange;
 mod findability;
 mod graph;
 mod host;
@@ -30,30 +32,33 @@ mod strategy;
 mod stream_quota;
 mod tokens;
 mod trust;
+mod usage;
 mod whole_number;
 
 pub use agent::{
-    AgentAction, AgentApproval, AgentCandidate, AgentDelegation, AgentEvent, AgentProposal,
-    AgentQuestion, AgentRequest, AgentResponse, AgentRun, AgentStatus, ConsentSource,
-    DelegationResult, GuardianDecision, InputLink, PendingQuestion, SkippedCandidate,
+    AgentAction, AgentCandidate, AgentDelegation, AgentEvent, AgentProposal, AgentQuestion,
+    AgentRequest, AgentResponse, AgentRun, AgentStatus, ConsentSource, DelegationResult,
+    GuardianDecision, InputLink, PendingQuestion, SkippedCandidate,
 };
 pub use auth::{
     AuthError, AuthGuard, AuthenticatedCaller, BoxFuture, Caller, CallerHeaders, EndUser,
     ON_BEHALF_OF, Principal, TokenIntrospector, TokenScope, TokenSubject, bearer_token,
 };
 pub use changes::{
-    AuditEntry, AuditPage, ChangePage, RegistryAction, RegistryChange, TrimAuditRequest,
-    TrimAuditResponse,
+    AuditEntry, AuditPage, ChangePage, MirrorList, MirroredRegistry, RegistryAction,
+    RegistryChange, TrimAuditRequest, TrimAuditResponse,
 };
 pub use decision::{
     ApprovalSubject, DecisionRecord, DecisionSource, GuardianChange, GuardianPhase,
 };
 pub use description::{add_error_responses, flatten_unions, has_status, operations_mut};
+pub use drafts::{Draft, DraftList, DraftRequest, SkippedOperation};
 pub use event_summary::{EventSummary, RequestChange, RunChange, SentRequest, StepChange};
+pub use exchange::{ExchangeList, RecordedResponse, StepExchange};
 pub use findability::{FindabilityReport, Rival, TextFindability, TextOrigin};
 pub use graph::{
     BrokenDependent, CapabilityGraph, ChangedDependency, CompatibleIo, GraphEdge, GraphNode,
-    SharedService, YankImpact,
+    PrerequisiteSearch, SharedService, YankImpact,
 };
 pub use host::{HostList, HostState, WaitReason};
 pub use index::{IndexBuilding, IndexStatus};
@@ -70,15 +75,16 @@ pub use plan::{
 pub use problem::Problem;
 pub use registry::{
     BatchSearchResponse, CapabilityList, CapabilitySummary, CapabilityVersions,
-    IntentSearchResponse, MatchStrength, NearMiss, PublishResponse, ScoreTerm, SearchFilters,
-    SearchHit, SearchLevel, SearchMetadata, SearchMode, SearchRequest, SearchResponse,
-    VerifyRequest, VerifyResponse,
+    IntentSearchResponse, MAX_INTENT_LENGTH, MatchStrength, NearMiss, NeededBy, PublishResponse,
+    ScoreTerm, SearchFilters, SearchHit, SearchLevel, SearchMetadata, SearchMode, SearchRequest,
+    SearchResponse, VerifyRequest, VerifyResponse, is_intent,
 };
 pub use replay::{ReplayRequest, ReplayResponse, ReplayTarget, ReplayedStep, StepDiff, ValueDiff};
 pub use run::{
     ErrorHandlerKind, EventKind, ExecutionList, ExecutionRequest, GuardianInfo, IterationSummary,
-    NextAction, RequestPurpose, ResumeRequest, Run, RunError, RunEvent, RunStarted, RunStatus,
-    StepResolution, StepSummary, StepWarning, TraceContext, TriggerEvent, TriggerRequest,
+    NextAction, RequestPurpose, ResumeRequest, Run, RunApproval, RunError, RunEvent, RunStarted,
+    RunStatus, StepResolution, StepSummary, StepWarning, TraceContext, TriggerEvent,
+    TriggerRequest,
 };
 pub use secrets::{
     ClientAuthentication, Credential, CredentialSubject, CredentialUsers, KeyLocation,
@@ -96,6 +102,10 @@ pub use tokens::{
     TokenList, TokenRequest,
 };
 pub use trust::{TrustList, TrustRequest, TrustedVersion};
+pub use usage::{
+    CapabilityUsage, ErrorUsage, RunCounts, SearchCounts, SearchHour, TenantUsage, UsageInterval,
+    UsageReport, UsageUnit,
+};
 
 pub use a2s::{CapabilityRef, CredentialKind, Deprecation, SuccessorRef};
 

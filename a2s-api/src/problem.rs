@@ -1,6 +1,6 @@
 //! The error answer of every service: problem details (RFC 9457).
 
-use a2s::{Diagnostic, ErrorCode};
+use a2s::{Diagnostic, ErrorCode, InputField};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -24,6 +24,12 @@ pub struct Problem {
     /// All diagnostics of a rejected document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diagnostics: Vec<Diagnostic>,
+    /// The inputs that are missing (A2S320).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<InputField>,
+    /// The differences between a run and its plan (A2S378), in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<String>,
 }
 
 impl Problem {
@@ -38,6 +44,8 @@ impl Problem {
             detail: detail.into(),
             hint: Some(code.remedy.to_owned()).filter(|remedy| !remedy.is_empty()),
             diagnostics: Vec::new(),
+            missing: Vec::new(),
+            differences: Vec::new(),
         }
     }
 

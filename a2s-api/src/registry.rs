@@ -106,6 +106,16 @@ pub struct CapabilityVersions {
     pub versions: Vec<CapabilitySummary>,
 }
 
+/// The maximum length of an intent, in characters.
+pub const MAX_INTENT_LENGTH: usize = 2000;
+
+/// Returns true when a text can be an intent: it has a character that is not white space, and at most
+/// [`MAX_INTENT_LENGTH`] characters.
+#[must_use]
+pub fn is_intent(text: &str) -> bool {
+    !text.trim().is_empty() && text.chars().nth(MAX_INTENT_LENGTH).is_none()
+}
+
 /// A search by intent, or by several at once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -274,6 +284,15 @@ pub struct NearMiss {
     pub description: String,
 }
 
+/// The hit that needs another one, and its input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NeededBy {
+    /// The capability that needs the id.
+    pub name: CapabilityName,
+    /// The input that takes the id: `person_id`.
+    pub input: String,
+}
+
 /// A capability that fits an intent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SearchHit {
@@ -314,10 +333,10 @@ pub struct SearchHit {
     pub parameters: Vec<InputField>,
     /// The absolute similarity of meaning, 0 to 1. It is comparable between responses.
     pub similarity: f64,
-    /// The hit that needs this one: its parameters take an id that this capability finds. Absent for a hit
-    /// that fits by itself.
+    /// The hit that needs this one, because it takes an id that this capability finds. Absent for a hit that
+    /// fits by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub needed_by: Option<CapabilityName>,
+    pub needed_by: Option<NeededBy>,
     /// The contradiction between the effect that the intent asks for and those of the capability, in
     /// words. Absent when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -260,9 +260,30 @@ pub struct Run {
     /// The error of a run that did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
+    /// The approvals that it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<RunApproval>,
     /// The summary of each step, in the order of starting.
     #[serde(default)]
     pub steps: Vec<StepSummary>,
+}
+
+/// An approval that a step of a run waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunApproval {
+    /// Path of the step.
+    pub step: String,
+    /// The subject of the approval.
+    #[serde(flatten)]
+    pub about: ApprovalSubject,
+    /// The id that the guardian uses for the approval.
+    pub id: String,
+    /// The guardian.
+    pub guardian: String,
+    /// The expiry of the approval, if the guardian states one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
 }
 
 /// A page of runs, newest first.

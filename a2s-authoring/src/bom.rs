@@ -181,11 +181,7 @@ fn capability_component(document: &Document) -> Component {
             .collect(),
         description: Some(capability.description.clone()),
         properties,
-        ..dependency_component(&CapabilityRef {
-            name: capability.name.clone(),
-            version: capability.version.clone(),
-            checksum: document.digest(),
-        })
+        ..dependency_component(&document.to_ref())
     }
 }
 

@@ -1,4 +1,5 @@
-//! Tools for authors of capability documents: import, format, scaffold, chain, lock and bill of materials.
+//! Tools for authors of capability documents: import, format, scaffold, chain, lock and bill of materials; and
+//! types for programs that use capabilities.
 //!
 //! The functions are pure: they read no file and no address.
 
@@ -10,6 +11,7 @@ pub mod lock;
 mod naming;
 mod sanitize;
 mod scaffold;
+mod type_definitions;
 mod yaml_writer;
 
 pub use bom::Bom;
@@ -22,4 +24,5 @@ pub use import::{
     import_openapi, list_openapi, read_description,
 };
 pub use scaffold::{StarterTemplate, starter_document, suggest_name};
+pub use type_definitions::{TypeLanguage, TypedCapability, write_types};
 pub use yaml_writer::{write_json, write_yaml};

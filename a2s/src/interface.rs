@@ -86,6 +86,13 @@ impl InputField {
             secret: false,
         }
     }
+
+    /// Returns the input with this name, or one of which only the name is known.
+    #[must_use]
+    pub fn find(fields: &[Self], name: &str) -> Self {
+        let known = fields.iter().find(|field| field.name == name);
+        known.cloned().unwrap_or_else(|| Self::with_name(name))
+    }
 }
 
 /// One member of the result.

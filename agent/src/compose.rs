@@ -31,7 +31,7 @@ const MAX_CANDIDATES: usize = 4;
 /// The maximum number of proposals.
 const MAX_PROPOSALS: usize = 3;
 /// The smallest score of a candidate, as a share of the best one.
-const MIN_RELATIVE_SCORE: f64 = 0.5;
+pub(crate) const MIN_RELATIVE_SCORE: f64 = 0.5;
 /// The factor on the score of a chain for each required input that stays open.
 const OPEN_INPUT_FACTOR: f64 = 0.98;
 
@@ -216,11 +216,7 @@ impl<'p, 'r> ChainDraft<'p, 'r> {
     fn into_proposal(self, author: &str) -> Option<ChainProposal> {
         let written = write_chain(&self.steps, author).ok()?;
         let capability = written.document.capability();
-        let pins = self.parts.iter().map(|part| {
-            let capability = part.document.capability();
-            let (name, version) = (capability.name.clone(), capability.version.clone());
-            CapabilityRef { name, version, checksum: part.document.digest() }
-        });
+        let pins = self.parts.iter().map(|part| part.document.to_ref());
         Some(ChainProposal {
             name: capability.name.clone(),
             description: capability.description.clone(),

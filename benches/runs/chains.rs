@@ -63,7 +63,7 @@ pub(crate) async fn measure(client: &Client, rounds: usize, durabilities: &[&str
                 Process::start(&service, &[&flags[..], &["--guardian", guardian]].concat())
             };
             // Who else has to run, who runs the chains, and where the same questions are answered.
-            let (_elsewhere, process, url) = match guardian {
+            let (elsewhere, process, url) = match guardian {
                 Guardian::Nobody => (None, start("off"), None),
                 Guardian::Allowing => {
                     let url = format!("{}/guardian", service.url);
@@ -72,7 +72,9 @@ pub(crate) async fn measure(client: &Client, rounds: usize, durabilities: &[&str
                 Guardian::Elsewhere => {
                     let elsewhere = Process::start(&service, &flags);
                     let url = elsewhere.guardian();
-                    (Some(elsewhere), start(&url), Some(url))
+                    let asking = ["--guardian", &url, "--guardian-token", &elsewhere.token];
+                    let process = Process::start(&service, &[&flags[..], &asking].concat());
+                    (Some(elsewhere), process, Some(url))
                 }
                 Guardian::BuiltIn => {
                     // It answers to others over HTTP.
@@ -81,6 +83,8 @@ pub(crate) async fn measure(client: &Client, rounds: usize, durabilities: &[&str
                     (None, process, Some(url))
                 }
             };
+            // The service asks for no token.
+            let token = &elsewhere.as_ref().unwrap_or(&process).token;
             println!();
             println!("journal {durability}, guardian {}", guardian.words());
             print_head();
@@ -89,7 +93,7 @@ pub(crate) async fn measure(client: &Client, rounds: usize, durabilities: &[&str
                     None => vec![("", Posts::None)],
                     Some(url) => vec![
                         (", small", Posts::Small),
-                        (", asked", Posts::Questions { url: url.clone(), questions }),
+                        (", asked", Posts::Questions { url: url.clone(), token, questions }),
                     ],
                 };
                 measure_chains(client, &service, &process, *method, &posts, rounds).await;
@@ -211,6 +215,7 @@ enum Posts<'a> {
     /// What a guardian is asked by a2s about such a step.
     Questions {
         url: String,
+        token: &'a str,
         questions: &'a Questions,
     },
 }
@@ -228,7 +233,9 @@ impl Posts<'_> {
         let answer = match self {
             Self::None => return,
             Self::Small => client.post(format!("{}/post", service.url)).json(&json!({ "id": "x" })),
-            Self::Questions { url, questions } => client.post(url).json(which(questions)),
+            Self::Questions { url, token, questions } => {
+                client.post(url).bearer_auth(token).json(which(questions))
+            }
         };
         let answer: Value = answer.send().await.unwrap().json().await.unwrap();
         let decision = answer.pointer("/result/decision").or_else(|| answer.get("decision"));

@@ -1,5 +1,6 @@
 //! Capabilities and queries, made of the tools and queries of the retrieval sets.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -7,6 +8,22 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 const SETS: [&str; 5] = ["sealtools", "stabletoolbench", "bfcl", "toole", "apibank"];
+
+/// The lengths of the queries that are measured, in word pieces: from a few words to a few clauses.
+const QUERY_PIECES: RangeInclusive<usize> = 8..=40;
+
+/// Returns about how many word pieces a text has: its words and marks, and the two ends.
+fn count_pieces(text: &str) -> usize {
+    let (mut count, mut is_in_word) = (2, false);
+    for c in text.chars() {
+        let is_of_word = c.is_alphanumeric();
+        let begins = is_of_word && !is_in_word;
+        let is_mark = !is_of_word && !c.is_whitespace();
+        count += usize::from(begins || is_mark);
+        is_in_word = is_of_word;
+    }
+    count
+}
 
 #[derive(Deserialize)]
 struct Tool {
@@ -47,7 +64,7 @@ impl Corpus {
         let longest = queries.iter().map(ExactSizeIterator::len).max().unwrap();
         let queries = (0..longest)
             .flat_map(|_| queries.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>());
-        let queries = queries.filter(|query| query.chars().count() <= 2_000).collect();
+        let queries = queries.filter(|query| QUERY_PIECES.contains(&count_pieces(query))).collect();
         Self { tools, queries }
     }
 
@@ -69,7 +86,8 @@ impl Corpus {
             name.push_str(&to_pascal(&other.name));
         }
         name.truncate(48);
-        let description: String = description.chars().take(200).collect();
+        // Some texts have invisible characters, which documents may not have. An ellipsis comes on top.
+        let description = a2s::to_single_line(&description, 199);
         let inputs: Vec<_> = tool
             .parameters
             .iter()
@@ -84,8 +102,7 @@ impl Corpus {
             .map(|(name, parameter)| match parameter.description.as_deref().map(str::trim) {
                 None | Some("") => json!({ "name": name }),
                 Some(text) => {
-                    let text: String = text.chars().take(200).collect();
-                    json!({ "name": name, "description": text })
+                    json!({ "name": name, "description": a2s::to_single_line(text, 199) })
                 }
             })
             .collect();

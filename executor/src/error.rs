@@ -4,6 +4,7 @@
 //! An [`Error`] is safe to show: its message names steps, places and hosts, never values of
 //! inputs. What only an operator may see (a database's own words) goes to the log where it happens.
 
+use a2s::InputField;
 use a2s_api::{
     FailureClass, FaultAttribution, GuardianPhase, NextAction, Problem, RunError, StepWarning,
 };
@@ -214,6 +215,17 @@ pub struct Error {
     pub hint: String,
     /// The approval with which the step could continue. Only [`ErrorKind::ApprovalRequired`] has one.
     pub(crate) approval: Option<Box<RequestedApproval>>,
+    /// The details for a program that gets the error.
+    pub(crate) details: Option<Box<ErrorDetails>>,
+}
+
+/// The members of a problem that only some errors have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ErrorDetails {
+    /// The inputs that are missing, of [`ErrorKind::MissingInput`].
+    MissingInputs(Vec<InputField>),
+    /// The differences from the plan, of [`ErrorKind::PlanDiffers`].
+    PlanDifferences(Vec<String>),
 }
 
 /// An approval that a guardian requires.
@@ -233,7 +245,19 @@ impl Error {
     /// Creates an error with the remedy of its kind.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: kind.code().remedy.to_owned(), approval: None }
+        Self {
+            kind,
+            message: message.into(),
+            hint: kind.code().remedy.to_owned(),
+            approval: None,
+            details: None,
+        }
+    }
+
+    /// Adds details.
+    #[must_use]
+    pub(crate) fn with_details(self, details: ErrorDetails) -> Self {
+        Self { details: Some(Box::new(details)), ..self }
     }
 
     /// Replaces the remedy with a more exact one.
@@ -253,6 +277,11 @@ impl Error {
     pub fn to_problem(&self) -> Problem {
         let mut problem = Problem::new(self.kind.status(), self.kind.code(), self.message.clone());
         problem.hint = Some(self.hint.clone()).filter(|hint| !hint.is_empty());
+        match self.details.as_deref() {
+            Some(ErrorDetails::MissingInputs(fields)) => problem.missing.clone_from(fields),
+            Some(ErrorDetails::PlanDifferences(found)) => problem.differences.clone_from(found),
+            None => {}
+        }
         problem
     }
 

@@ -4,6 +4,7 @@ mod secrets;
 mod state;
 mod triggers;
 mod trust;
+mod usage;
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -11,9 +12,9 @@ use std::time::Duration;
 use a2s::CapabilityName;
 use a2s_api::{AuthError, AuthenticatedCaller, Caller, CallerHeaders, Principal, TokenScope};
 use a2s_api::{
-    ExecutionList, ExecutionRequest, HostList, ItemPreview, PROBLEM_JSON, PlanRequest,
-    PlanResponse, Problem, ReplayRequest, ReplayResponse, ResumeRequest, Run, RunStatus, StateFor,
-    TriggerEvent,
+    ExchangeList, ExecutionList, ExecutionRequest, HostList, ItemPreview, PROBLEM_JSON,
+    PlanRequest, PlanResponse, Problem, ReplayRequest, ReplayResponse, ResumeRequest, Run,
+    RunStatus, StateFor, TriggerEvent,
 };
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -54,7 +55,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
     modifiers(&BearerSecurity),
     tags((name = "executor", description = "Plan and run capabilities")),
     components(schemas(a2s_api::RunEvent, a2s_api::schema::InputName,
-        a2s_api::schema::SchemeName, a2s_api::schema::Version, ItemPreview, StateFor)),
+        a2s_api::schema::SchemeName, a2s_api::schema::Version, a2s_api::UsageUnit, ItemPreview,
+        StateFor)),
 )]
 struct ApiDocument;
 
@@ -104,9 +106,11 @@ fn run_routes() -> OpenApiRouter<App> {
         .routes(routes!(stream_events))
         .routes(routes!(cancel_execution))
         .routes(routes!(resume_execution))
+        .routes(routes!(list_exchanges))
         .routes(routes!(replay_execution))
         .routes(routes!(create_plan))
         .routes(routes!(list_hosts))
+        .routes(routes!(usage::count_usage))
         .routes(routes!(trust::list_trust))
         .merge(state::routes())
 }
@@ -361,6 +365,23 @@ async fn resume_execution(
         .await
         .map_err(|_| Error::new(ErrorKind::Internal, "the run was not resumed"))??;
     Ok((StatusCode::ACCEPTED, Json(run)))
+}
+
+/// List the requests and responses of a run
+///
+/// They are what a replay uses: the last request of each step with its inputs, and the response that the
+/// guardian allowed. Secret values are masked. A large response is left out.
+#[utoipa::path(
+    get, path = "/v1/executions/{id}/exchanges", tag = "executor", security(("token" = [])),
+    params(("id" = Uuid, Path, description = "The run")),
+    responses((status = 200, description = "The exchanges, by step", body = ExchangeList)),
+)]
+async fn list_exchanges(
+    State(app): State<App>,
+    Extension(AuthenticatedCaller(caller)): Extension<AuthenticatedCaller>,
+    Path(id): Path<String>,
+) -> Result<Json<ExchangeList>, Error> {
+    app.runs().exchanges(read_id(&id)?, &caller).await.map(Json)
 }
 
 /// Replay a run

@@ -146,10 +146,25 @@ impl Journal {
             JournalTarget::Database { state, run_lease, store, wait_points, .. } => {
                 state.apply(&event);
                 let obsolete = take_obsolete(wait_points, &event.kind);
-                store.append_later(event, run_lease.epoch, obsolete, Arc::clone(&self.committed));
+                let besides = SealedChanges { sealed: None, obsolete };
+                store.append_later(event, run_lease.epoch, besides, Arc::clone(&self.committed));
             }
             JournalTarget::Memory(events) => events.push(event),
         }
+    }
+
+    /// Records an event without waiting for the disk; the next [`commit`](Self::commit), or two
+    /// milliseconds, make it durable. Outputs of a step that the event leaves out are sealed with it. On
+    /// success, no other executor drives the run at that time.
+    ///
+    /// This is for the end of a step, and for a request that changes nothing: a crash may lose the event,
+    /// and then the step runs again.
+    ///
+    /// # Errors
+    /// When secret values cannot be sealed, or another executor drives this run. The caller must then stop
+    /// driving the run.
+    pub(crate) async fn record(&self, kind: EventKind) -> Result<(), Error> {
+        self.write(kind, None, Durability::Soon).await
     }
 
     /// Records an event, and returns once it cannot be lost. Outputs of a step that the event leaves out
@@ -159,7 +174,7 @@ impl Journal {
     /// When the database fails, secret values cannot be sealed, or another executor has written to this
     /// run. The caller must then stop driving the run.
     pub(crate) async fn commit(&self, kind: EventKind) -> Result<(), Error> {
-        self.commit_with(kind, None).await
+        self.write(kind, None, Durability::Now).await
     }
 
     /// Records that a step waits for an approval, and seals its wait point with the event.
@@ -171,13 +186,15 @@ impl Journal {
         kind: EventKind,
         wait_point: WaitPoint,
     ) -> Result<(), Error> {
-        self.commit_with(kind, Some(SealedValues::from_wait_point(wait_point))).await
+        let sealed = SealedValues::from_wait_point(wait_point);
+        self.write(kind, Some(sealed), Durability::Now).await
     }
 
-    async fn commit_with(
+    async fn write(
         &self,
         mut kind: EventKind,
         waits: Option<SealedValues>,
+        durability: Durability,
     ) -> Result<(), Error> {
         let truth = SealedValues::from_event(&kind, &self.secrets);
         self.secrets.mask_event(&mut kind);
@@ -205,10 +222,19 @@ impl Journal {
             let event = self.to_event(seq, kind);
             state.apply(&event);
             let besides = SealedChanges { sealed, obsolete };
-            let done = store.append(event, run_lease.epoch, besides, Arc::clone(&self.committed));
+            let (epoch, committed) = (run_lease.epoch, Arc::clone(&self.committed));
+            let done = match durability {
+                Durability::Now => Some(store.append(event, epoch, besides, committed)),
+                Durability::Soon => {
+                    store.append_later(event, epoch, besides, committed);
+                    None
+                }
+            };
             (done, lease, run_lease, store)
         };
-        done.await?;
+        if let Some(done) = done {
+            done.await?;
+        }
         run_lease.ensure_valid(self.run, lease, &store).await
     }
 
@@ -227,6 +253,15 @@ impl Journal {
     fn lock(&self) -> MutexGuard<'_, JournalTarget> {
         self.sink.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The time by which an event is on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Durability {
+    /// Before the writer of the event goes on.
+    Now,
+    /// With the next event that has to be there now, or after two milliseconds.
+    Soon,
 }
 
 /// Takes the number of the event with a wait point that is now obsolete, because its step has ended.

@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use a2s::{
-    CapabilityName, CapabilityStep, Digest, Document, Parameter, Step, StepPath, StepPathSegment,
-    TaskStep,
+    CapabilityName, CapabilityStep, Digest, Document, InputField, Parameter, Step, StepPath,
+    StepPathSegment, TaskStep,
 };
 use a2s_api::{CapabilityRef, GuardianInfo, PlanResponse, StateScope};
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorDetails, ErrorKind};
 use crate::registry_client::RunDocuments;
 use crate::secrets::RunSecrets;
 pub(crate) use bind_inputs::BoundInputs;
@@ -106,14 +106,17 @@ impl ExecutionPlan {
         }
         let name = &self.root.pin.name;
         let flags: Vec<_> = missing.iter().map(|input| format!("--input {input}=…")).collect();
-        Err(Error::new(
+        let error = Error::new(
             ErrorKind::MissingInput,
             format!("`{name}` requires {}", join_names(&missing)),
         )
         .with_hint(format!(
             "Give a value for each input: {}; or store it with `a2s state set`.",
             flags.join(" ")
-        )))
+        ));
+        let fields = &self.root.document.interface().inputs;
+        let missing = missing.iter().map(|name| InputField::find(fields, name)).collect();
+        Err(error.with_details(ErrorDetails::MissingInputs(missing)))
     }
 
     /// Refuses unknown inputs, and values that do not fit.

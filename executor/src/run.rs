@@ -19,6 +19,7 @@ mod run_task;
 mod run_watchers;
 mod shown_plan;
 mod start;
+mod usage;
 mod worker_threads;
 
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2s_api::{AuthError, AuthGuard, Caller, Principal, StreamLimits, StreamQuota, TokenScope};
-use a2s_api::{EventKind, ExecutionList, HostState, Run, RunEvent, RunStatus};
+use a2s_api::{EventKind, ExchangeList, ExecutionList, HostState, Run, RunEvent, RunStatus};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -288,6 +289,18 @@ impl RunService {
         })
     }
 
+    /// Returns the recorded requests and responses of a run, by the paths of their steps.
+    pub(crate) async fn exchanges(
+        &self,
+        run: Uuid,
+        caller: &Caller,
+    ) -> Result<ExchangeList, Error> {
+        self.find(run, caller).await?;
+        let recorded = self.store.read_exchanges(run).await?;
+        let exchanges = recorded.into_iter().map(|(step, exchange)| exchange.into_api(step));
+        Ok(ExchangeList { exchanges: exchanges.collect() })
+    }
+
     /// A page of the caller's runs without their steps, newest first. Administrators get the runs of all
     /// principals, and see the principal of each.
     ///
@@ -363,11 +376,13 @@ impl RunService {
     async fn request_cancel(&self, run: Uuid) -> Result<Run, Error> {
         // On the disk first: the driving executor, now or after a restart, will see it.
         self.store.request_cancel(run).await?;
+        // The answer is the run as it was: whether it has ended by now would depend on who is faster.
+        let answer = self.get(run).await;
         let live = lock(&self.active).get(&run).cloned();
         if let Some(live) = live {
             live.cancel.cancel(CancelReason::Cancelled);
         }
-        self.get(run).await
+        answer
     }
 
     /// Ends a run that no executor drives, as cancelled.

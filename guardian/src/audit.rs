@@ -17,13 +17,16 @@
 //! the closed segments, so that a start reads only the records after it. The checkpoint is derived: the
 //! guardian rebuilds a damaged one from the segments.
 //!
-//! A record is on disk before its response is sent. When the log is opened again, a line that a crash left
+//! A record is on disk before its response is sent, except for permissions of steps that change nothing,
+//! which follow within milliseconds ([`AuditWriter::append_soon`]). When the log is opened again, a line that a crash left
 //! unfinished is moved to a separate file in the same folder, and the chain records that.
 
 mod audit_record;
 mod checkpoint;
 mod copy;
 mod hash_chain;
+mod newest_records;
+mod record_filter;
 mod records;
 mod restore_state;
 mod segments;
@@ -32,9 +35,11 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use audit_record::{AuditRecord, DecidedStep};
+pub(crate) use audit_record::{AuditRecord, DecidedStep, leaves_out};
 pub use copy::copy;
 pub(crate) use hash_chain::{HashChain, Options};
+pub(crate) use newest_records::{NewestRecords, RecordRange, read_newest};
+pub use record_filter::RecordFilter;
 pub use records::{LogCorruption, LogStart, RecordReader, VerifiedLog, verify, verify_from};
 pub(crate) use restore_state::restore_state;
 pub(crate) use writer::AuditWriter;

@@ -81,7 +81,7 @@ pub(crate) enum RejectionCode {
     AuditUnavailable,
     /// An internal error of the guardian.
     Internal,
-    /// The caller wants to see or decide approvals, and has not sent the guardian's token.
+    /// The caller wants to see or decide approvals, or to read the log, and has not sent the guardian's token.
     Unauthorized,
     /// No pending approval has this id.
     ApprovalNotPending,
@@ -93,6 +93,12 @@ pub(crate) enum RejectionCode {
     BadStatus,
     /// The approvals have the maximum number of followers.
     TooManyFollowers,
+    /// The query of a list of records has an unknown member or value.
+    BadQuery,
+    /// The policy to try is not valid.
+    PolicyInvalid,
+    /// The audit log cannot be read.
+    LogUnreadable,
 }
 
 /// The response for a [`RejectionCode`].
@@ -111,7 +117,7 @@ pub(crate) struct ErrorMapping {
 }
 
 #[rustfmt::skip]
-const TABLE: [(RejectionCode, &str, i64, u16, &str); 14] = [
+const TABLE: [(RejectionCode, &str, i64, u16, &str); 17] = [
     (RejectionCode::Parse,            "parse_error",            code::PARSE_ERROR,      200, "The body is not JSON."),
     (RejectionCode::InvalidRequest,   "invalid_request",        code::INVALID_REQUEST,  200, "The body is not a JSON-RPC request."),
     (RejectionCode::MethodNotFound,   "method_not_found",       code::METHOD_NOT_FOUND, 200, "Unknown method."),
@@ -120,12 +126,15 @@ const TABLE: [(RejectionCode, &str, i64, u16, &str); 14] = [
     (RejectionCode::MediaType,        "unsupported_media_type", code::INVALID_REQUEST,  415, "The body must be application/json."),
     (RejectionCode::AuditUnavailable, "audit_unavailable",      code::INTERNAL_ERROR,   200, "Denied, because the guardian cannot write the decision to the audit log."),
     (RejectionCode::Internal,         "internal_error",         code::INTERNAL_ERROR,   200, "Denied, because the guardian failed on this message."),
-    (RejectionCode::Unauthorized,     "unauthorized",           code::INVALID_REQUEST,  401, "Approvals require the guardian's token."),
+    (RejectionCode::Unauthorized,     "unauthorized",           code::INVALID_REQUEST,  401, "Approvals and the log require the guardian's token."),
     (RejectionCode::ApprovalNotPending,       "approval_not_waiting",   code::INVALID_REQUEST,  404, "The approval is not pending: it is unknown, decided or expired."),
     (RejectionCode::BadDecision,      "bad_decision",           code::INVALID_REQUEST,  400, "The body is not a JSON object with `decided_by` and `reason`."),
     (RejectionCode::UnknownApproval,       "approval_unknown",       code::INVALID_REQUEST,  404, "Unknown approval."),
     (RejectionCode::BadStatus,        "bad_status",             code::INVALID_REQUEST,  400, "`status` must be pending, approved, rejected, used, expired or all."),
     (RejectionCode::TooManyFollowers, "too_many_followers",     code::INVALID_REQUEST,  503, "Too many clients follow the approvals; try again later."),
+    (RejectionCode::BadQuery,         "bad_query",              code::INVALID_REQUEST,  400, "The query is invalid."),
+    (RejectionCode::PolicyInvalid,    "policy_invalid",         code::INVALID_REQUEST,  422, "The policy is not valid."),
+    (RejectionCode::LogUnreadable,    "log_unreadable",         code::INTERNAL_ERROR,   500, "The audit log cannot be read."),
 ];
 
 impl RejectionCode {

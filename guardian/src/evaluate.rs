@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::App;
 use crate::audit::{AuditRecord, DecidedStep};
 use crate::error::RejectionCode;
-use crate::policy::{Approval, ApprovalEffect, ParsedTexts, PolicyDecision};
+use crate::policy::{Approval, ApprovalEffect, ParsedTexts, PolicyDecision, is_read_only};
 
 /// The maximum length of a message that is evaluated on the current thread, in bytes. A longer message uses
 /// another thread, so that it does not delay others.
@@ -42,8 +42,17 @@ impl App {
             EvaluationResult::Response(response) => return response.to_vec(),
             EvaluationResult::AfterWriting(decided) => *decided,
         };
-        let written = self.audit.append(entries).await.is_ok();
-        self.record_write_result(written);
+        // An allowed step that changes nothing may begin before its record is on the disk. Everything that
+        // follows from a decision in another way waits: denials, changes, approvals, what uses up a limit.
+        let may_precede =
+            self.is_ready() && ruling.has_no_consequence() && is_read_only(&request.call);
+        let written = if may_precede {
+            self.audit.append_soon(entries).await.is_ok()
+        } else {
+            let written = self.audit.append(entries).await.is_ok();
+            self.record_write_result(written);
+            written
+        };
         let answer = if written {
             self.publish_approval(ruling.effects.approval.as_ref());
             ruling.response

@@ -54,8 +54,10 @@ mod error;
 mod evaluate;
 mod feed;
 mod http;
+mod log_reading;
 mod metrics;
 pub mod policy;
+mod policy_trial;
 
 use std::fmt;
 use std::fs::File;
@@ -74,11 +76,14 @@ use feed::ApprovalFeed;
 use metrics::Metrics;
 use policy::{ApprovalEffect, PolicyState};
 
+pub use audit::RecordFilter;
 pub use bearer_token::TokenDigest;
 pub use error::Error;
+pub use http::{GuardianRecordList, LogVerification};
 pub use policy::{
     Approval, ApprovalDecision, ApprovalState, Policy, PolicyDecision, PolicyError, PolicyErrors,
 };
+pub use policy_trial::{PolicyTrial, RuleCount, TrialDecision, TrialDifference, TrialOutcome};
 
 /// The configuration of a guardian.
 #[derive(Clone, Debug)]
@@ -195,6 +200,8 @@ pub struct App {
     shadow_state: Arc<Mutex<PolicyState>>,
     /// The lock that is held during a decision about an approval, so that only one happens at a time.
     approval_lock: Arc<tokio::sync::Mutex<()>>,
+    /// The lock that is held while the log is read for a caller, so that only one reads at a time.
+    reading_lock: Arc<tokio::sync::Mutex<()>>,
     feed: ApprovalFeed,
     audit: AuditWriter,
     /// Set when the last record could be written.
@@ -260,6 +267,7 @@ impl App {
             policy_state: Arc::new(Mutex::new(memory)),
             shadow_state: Arc::default(),
             approval_lock: Arc::default(),
+            reading_lock: Arc::default(),
             feed: ApprovalFeed::new(now.as_millisecond()),
             audit,
             is_log_writable: Arc::new(AtomicBool::new(is_audited)),
@@ -280,14 +288,21 @@ impl App {
         http::protocol_routes(self.clone())
     }
 
-    /// Returns the routes of `/v1/approvals`, which require the token of [`Config::token`].
-    pub fn approval_routes(&self) -> Router {
-        http::approval_routes(self.clone())
+    /// Returns the routes of `/v1/approvals` and `/v1/guardian`, which require the token of
+    /// [`Config::token`].
+    pub fn api_routes(&self) -> Router {
+        http::api_routes(self.clone())
     }
 
-    /// Returns the OpenAPI description of `/v1/approvals`.
+    /// Returns the OpenAPI description of `/v1/approvals` and `/v1/guardian`.
     pub fn openapi() -> utoipa::openapi::OpenApi {
         http::openapi()
+    }
+
+    /// Waits until all decisions so far are in the log, or cannot be written.
+    pub async fn flush(&self) {
+        let written = self.audit.append(Vec::new()).await.is_ok();
+        self.record_write_result(written);
     }
 
     /// Returns true when decisions can be recorded. Otherwise every step is denied.

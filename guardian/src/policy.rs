@@ -121,7 +121,7 @@ use rule::{PolicyRule, RuleEffect};
 pub use approval::{Approval, ApprovalDecision, ApprovalState};
 pub(crate) use format::{FilePosition, MAX_BYTES, parse_hook, read_duration, read_yaml};
 pub use format::{PolicyError, PolicyErrors};
-pub(crate) use message_facts::{caller_of, texts, tool_of, user_of};
+pub(crate) use message_facts::{caller_of, is_read_only, texts, tool_of, user_of};
 pub(crate) use policy_state::{
     ApprovalEffect, PolicyState, QuotaCharge, SavedPolicyState, SideEffects,
 };
@@ -134,6 +134,8 @@ pub struct Policy {
     rules: Vec<PolicyRule>,
     /// Every redaction of every rule, for records.
     redactions: Modification,
+    /// The text that it was parsed from.
+    text: String,
     digest: String,
 }
 
@@ -151,6 +153,13 @@ pub struct PolicyDecision {
 }
 
 impl PolicyDecision {
+    /// Returns true for a permission that no later decision depends on: it counts for no limit, and uses and
+    /// asks for no approval.
+    pub(crate) fn has_no_consequence(&self) -> bool {
+        let SideEffects { charges, approval } = &self.effects;
+        self.response.decision == Decision::Allow && charges.is_empty() && approval.is_none()
+    }
+
     /// Returns true when another decision has the same effect: the same decision, and for a change the same
     /// message.
     pub(crate) fn has_same_effect(&self, other: &Self) -> bool {
@@ -174,18 +183,24 @@ impl Policy {
         });
         let redactions =
             Modification { redact: redactions.flatten().collect(), ..Modification::default() };
-        Ok(Self { default, rules, redactions, digest: digest_of(text) })
+        Ok(Self { default, rules, redactions, text: text.to_owned(), digest: digest_of(text) })
     }
 
     /// Creates the policy without rules that allows everything.
     pub fn allow_all() -> Self {
-        let digest = digest_of("version: 1\ndefault: allow\n");
+        let text = "version: 1\ndefault: allow\n";
         Self {
             default: DefaultDecision::Allow,
             rules: Vec::new(),
             redactions: Modification::default(),
-            digest,
+            text: text.to_owned(),
+            digest: digest_of(text),
         }
+    }
+
+    /// Returns the text of the policy.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// Returns the digest of the text of the policy, as `sha256:` and hex.
@@ -196,6 +211,11 @@ impl Policy {
     /// The number of its rules.
     pub fn rule_count(&self) -> usize {
         self.rules.len()
+    }
+
+    /// Returns the ids of its rules, in order.
+    pub fn rule_ids(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| rule.id.as_str())
     }
 
     /// Returns the ids of the rules that depend on the user of a message.

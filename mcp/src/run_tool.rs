@@ -43,7 +43,9 @@ pub(super) struct RunToolRequest {
     /// The inputs that a person has entered.
     filled: JsonObject,
     session: Option<String>,
-    /// The maximum length of a progress message, in characters.
+    /// The words of the search that found the capability.
+    intent: Option<String>,
+    /// The digest of the plan that the run must match.
     plan: Option<Digest>,
     /// The digest of the plan that the user has confirmed.
     confirmed: Option<Digest>,
@@ -56,7 +58,19 @@ impl RunToolRequest {
         session: Option<String>,
         plan: Option<Digest>,
     ) -> Self {
-        Self { capability, inputs, filled: JsonObject::new(), session, plan, confirmed: None }
+        Self {
+            capability,
+            inputs,
+            filled: JsonObject::new(),
+            session,
+            intent: None,
+            plan,
+            confirmed: None,
+        }
+    }
+
+    pub(super) fn with_intent(self, intent: Option<String>) -> Self {
+        Self { intent, ..self }
     }
 
     pub(super) fn with_confirmation(self, confirmed: Option<Digest>) -> Self {
@@ -156,7 +170,8 @@ async fn prepare(
                 return Ok(RunPreparation::InputRequired(question));
             }
         }
-        let request = ExecutionRequest { plan: Some(token), ..ExecutionRequest::default() };
+        let intent = wanted.intent.clone();
+        let request = ExecutionRequest { plan: Some(token), intent, ..ExecutionRequest::default() };
         return Ok(RunPreparation::Start(Box::new(request)));
     }
     Err(ToolError::for_caller("inputs are still missing", "Give a value for each required input."))
@@ -164,7 +179,13 @@ async fn prepare(
 
 fn to_execution_request(wanted: &RunToolRequest) -> ExecutionRequest {
     let (inputs, session) = (wanted.inputs.clone(), wanted.session.clone());
-    ExecutionRequest { inputs, session, ..ExecutionRequest::from_ref(&wanted.capability.pin()) }
+    let intent = wanted.intent.clone();
+    ExecutionRequest {
+        inputs,
+        session,
+        intent,
+        ..ExecutionRequest::from_ref(&wanted.capability.pin())
+    }
 }
 
 fn to_plan_request(wanted: &RunToolRequest) -> PlanRequest {

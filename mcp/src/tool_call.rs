@@ -357,17 +357,14 @@ async fn execute(
     arguments: JsonObject,
     turn: &mut ToolCallContext<'_>,
 ) -> Result<CallToolResponse, ToolError> {
-    let ExecuteArgs { name, version, checksum, inputs, plan, session, a2s_confirm } =
+    let ExecuteArgs { name, version, checksum, inputs, plan, session, intent, a2s_confirm } =
         read(arguments)?;
     let confirmed = a2s_confirm.as_deref().map(read_digest).transpose()?;
     let capability = turn.find_capability(&name, version.as_deref(), checksum.as_deref()).await?;
     let plan = plan.as_deref().map(read_digest).transpose()?;
     let session = turn.session(session);
-    run_tool::execute(
-        turn,
-        RunToolRequest::new(capability, inputs, session, plan).with_confirmation(confirmed),
-    )
-    .await
+    let wanted = RunToolRequest::new(capability, inputs, session, plan);
+    run_tool::execute(turn, wanted.with_intent(intent).with_confirmation(confirmed)).await
 }
 
 async fn execute_listed(

@@ -235,6 +235,8 @@ pub(super) struct ExecuteArgs {
     pub(super) plan: Option<String>,
     /// A session; values that are remembered for it fill in inputs
     pub(super) session: Option<String>,
+    /// The `intent` of the search that found it. A registry may learn from it which words mean this capability
+    pub(super) intent: Option<String>,
     /// The value that a rejected call has named: it states that the user has confirmed exactly this run.
     /// Ask the user first
     pub(super) a2s_confirm: Option<String>,

@@ -3,6 +3,7 @@
 mod change_log;
 mod graph;
 mod outcomes;
+mod prerequisite_searches;
 mod search;
 mod version_reader;
 mod version_selector;
@@ -26,6 +27,7 @@ use crate::host_health::HostHealthTracker;
 use crate::index::IndexerHandle;
 use crate::live_version_cache::LiveVersionCache;
 use crate::metrics::Metrics;
+use crate::search_counts::SearchCounter;
 use crate::store::{ChangeSeq, RegistryStore};
 use crate::vectors::VectorIndex;
 use crate::{Clock, Error, Limits};
@@ -93,6 +95,7 @@ impl Catalog {
                 index,
                 embedding_service: parts.embedding_service,
                 host_health,
+                counter: SearchCounter::new(clock()),
                 clock,
                 metrics,
                 index_wait: limits.index_wait,

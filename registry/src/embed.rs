@@ -42,7 +42,7 @@ mod text;
 mod unit_vector;
 mod wordpiece_tokenizer;
 
-pub use self::elsewhere::elsewhere_height;
+pub use self::elsewhere::elsewhere_heights;
 pub use self::endpoint::{EmbeddingEndpoint, EndpointConfig, VectorEncoding};
 #[cfg(feature = "local-embedder")]
 pub use self::local::LocalModel;

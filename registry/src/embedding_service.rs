@@ -4,6 +4,7 @@
 //! uses the embedder of the index that it searches.
 
 mod sentences;
+mod workers;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,7 @@ use crate::embed::{
     combine_parts,
 };
 use crate::metrics::{EmbeddedFrom, EmbeddedLabels, Metrics};
-use crate::retrieval::{CapabilityVectors, IntentTexts, Probe};
+use crate::retrieval::{CapabilityVectors, FusionScales, IntentTexts, Probe};
 use crate::store::RegistryStore;
 use crate::vectors::IndexIdentity;
 
@@ -145,9 +146,16 @@ impl EmbeddingService {
         self.sentences.as_ref().filter(|_| matches!(embedder, Embedder::BuiltIn(_)))
     }
 
-    /// Returns the scale of the sentence encoder's cosines.
-    pub(crate) fn sentence_scale(&self) -> Option<SimilarityScale> {
-        self.sentences.as_ref().map(|sentences| sentences.embedder().scale())
+    /// Returns the scales for hits of an index that were compared in this mode, among so many capabilities.
+    pub(crate) fn fusion_scales(
+        &self,
+        identity: &IndexIdentity,
+        mode: Option<SearchMode>,
+        among: usize,
+    ) -> FusionScales {
+        let sentences = self.sentences.as_ref().filter(|_| mode == Some(SearchMode::Quality));
+        let sentence = sentences.map(|sentences| sentences.embedder().scale());
+        FusionScales { among, cosine: identity.scale, sentence }
     }
 
     /// Returns the embedder that the index should use.

@@ -24,7 +24,7 @@ a2s::error_table! {
     MethodNotAllowed = "A2S201", 405, "method not allowed here", "Use one of the methods in the header `Allow`.";
     UnsupportedMedia = "A2S202", 415, "unsupported media type", "Send documents as `application/yaml` or `application/json`, everything else as `application/json`.";
     NotAcceptable = "A2S203", 406, "representation not available", "Send `Accept: application/yaml` or `Accept: application/json`.";
-    BodyTooLarge = "A2S204", 413, "body too large", "Keep documents under 1 MiB, and other requests under 64 KiB.";
+    BodyTooLarge = "A2S204", 413, "body too large", "Keep documents under 1 MiB, descriptions of services under 4 MiB, and other requests under 64 KiB.";
     MalformedBody = "A2S205", 400, "malformed body", "Send one JSON object with the members that `/openapi.json` describes.";
     MalformedParameter = "A2S206", 400, "malformed path or query parameter", "Correct the parameter that the message names.";
     Unauthorised = "A2S207", 401, "token missing or wrong", "Send `Authorization: Bearer <token>` with the owner's token, or with a token from `a2s tokens create`.";
@@ -40,6 +40,7 @@ a2s::error_table! {
     NotMirrored = "A2S216", 403, "name or version not copied by this mirror", "The mirror leaves this name as it is. `docs/registry.md` describes how to hand a name over to a mirror.";
     MirrorPrivileged = "A2S217", 403, "token with too many scopes for a mirror", "Create a token for the mirror with `a2s tokens create mirror --scope publish`, and set it as A2S_TOKEN.";
     LookalikeName = "A2S218", 409, "name that looks like a published one", "Choose a more different name, or ask an owner of the published name to publish this one.";
+    DescriptionRefused = "A2S219", 422, "description that gives no drafts", "Give an OpenAPI description, version 3.0 or 3.1, and operations that it has.";
     // Reading.
     CapabilityMissing = "A2S220", 404, "unknown capability", "Check the name; names are case-sensitive PascalCase.";
     VersionMissing = "A2S221", 404, "unknown version", "Request a version or range that matches a version in `/v1/capabilities/{name}`.";
@@ -116,6 +117,9 @@ pub enum Error {
     /// The body is malformed.
     #[error("{0}")]
     MalformedBody(String),
+    /// The description of a service gives no drafts.
+    #[error("{0}")]
+    DescriptionRefused(String),
     /// A part of the path or the query is malformed.
     #[error("{0}")]
     MalformedParameter(String),
@@ -312,6 +316,7 @@ impl Error {
             Self::NotAcceptable(_) => ErrorKind::NotAcceptable,
             Self::BodyTooLarge { .. } => ErrorKind::BodyTooLarge,
             Self::MalformedBody(_) => ErrorKind::MalformedBody,
+            Self::DescriptionRefused(_) => ErrorKind::DescriptionRefused,
             Self::MalformedParameter(_) => ErrorKind::MalformedParameter,
             Self::Unauthorized(refusal) => match refusal {
                 AuthError::MissingToken | AuthError::UnknownToken => ErrorKind::Unauthorised,

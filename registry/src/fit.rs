@@ -5,13 +5,8 @@
 //! clauses were compared) and on the relevance of the hit beside the others. It is a logistic regression on
 //! the tuning sets; `docs/search-evaluation.md` has its calibration.
 
-use crate::rank_fusion::{FusedCandidate, FusionScales, ProbeHits};
-use crate::vectors::VectorHit;
-
 /// The minimum score of a strong match.
 pub const STRONG_SCORE: f64 = 0.4;
-/// The minimum height of a further hit.
-const NEAR: f64 = 1.58;
 /// The factor for the odds of a hit that does something else than the intent asks for.
 const CONTRADICTION_ODDS: f64 = 0.2;
 /// The minimum lead over operations elsewhere. A lower lead counts as this one, because a difference of the
@@ -21,14 +16,13 @@ const MIN_LEAD: f64 = -0.25;
 /// for an embedder to which all texts are equal.
 const MAX_HEIGHT: f64 = 12.0;
 
+/// The names of the [features](FitEvidence::features), in their order.
+pub const FEATURES: [&str; 6] = ["start", "height", "nearest", "lead", "among", "compared"];
+
 /// The weights of the evidence in the logarithm of the odds.
 struct ScoreModel {
-    start: f64,
-    height: f64,
-    nearest: f64,
-    lead: f64,
-    among: f64,
-    compared: f64,
+    /// For each of the [`FEATURES`].
+    weights: [f64; FEATURES.len()],
     relevance: f64,
     /// The minimum score of the best hit. With a lower one, nothing fits: then 8 % of the intents that
     /// something fits are turned away.
@@ -37,23 +31,13 @@ struct ScoreModel {
 
 /// Without the sentence encoder.
 const FAST: ScoreModel = ScoreModel {
-    start: -6.343,
-    height: 0.898,
-    nearest: 0.0,
-    lead: 0.0,
-    among: -0.322,
-    compared: -0.389,
+    weights: [-6.343, 0.898, 0.0, 0.0, -0.322, -0.389],
     relevance: 3.277,
     minimum: 0.13,
 };
 /// With it.
 const QUALITY: ScoreModel = ScoreModel {
-    start: -4.295,
-    height: 1.623,
-    nearest: -1.142,
-    lead: 0.552,
-    among: -0.214,
-    compared: -0.097,
+    weights: [-4.295, 1.623, -1.142, 0.552, -0.214, -0.097],
     relevance: 2.509,
     minimum: 0.17,
 };
@@ -73,25 +57,15 @@ pub struct FitEvidence {
 }
 
 impl FitEvidence {
-    /// Reads the evidence from the hits of the probes.
+    /// Returns the features of a hit at this height, apart from its relevance, as the model takes them. Without
+    /// the sentence encoder, the best height and the lead are 0.
     #[must_use]
-    pub fn of(probes: &[ProbeHits], scales: &FusionScales) -> Self {
-        let height =
-            |hit: &VectorHit| scales.height(f64::from(hit.cosine), hit.sentence.map(f64::from));
-        let bests = || {
-            probes.iter().filter_map(|probe| {
-                Some((probe.hits.iter().map(height).reduce(f64::max)?, probe.elsewhere))
-            })
+    pub fn features(&self, height: f64) -> [f64; FEATURES.len()] {
+        let (nearest, lead) = match self.lead {
+            Some(lead) => (self.nearest.min(MAX_HEIGHT), lead.clamp(MIN_LEAD, MAX_HEIGHT)),
+            None => (0.0, 0.0),
         };
-        let leads = bests().filter_map(|(best, elsewhere)| Some(best - elsewhere?));
-        // A clause without a meaning was compared with nothing.
-        let has_cosines = |probe: &&ProbeHits| probe.hits.iter().any(|hit| hit.cosine != 0.0);
-        Self {
-            nearest: bests().map(|(best, _)| best).fold(f64::NEG_INFINITY, f64::max),
-            lead: leads.reduce(f64::max),
-            among: scales.among.max(1) as f64,
-            compared: probes.iter().filter(has_cosines).count() as f64,
-        }
+        [1.0, height.min(MAX_HEIGHT), nearest, lead, self.among.ln(), self.compared.ln()]
     }
 
     /// Returns the evidence for a hit at this height.
@@ -100,12 +74,8 @@ impl FitEvidence {
             return HitEvidence::WordsAlone;
         }
         let model = if self.lead.is_some() { &QUALITY } else { &FAST };
-        let start = model.start
-            + model.height * height.min(MAX_HEIGHT)
-            + model.nearest * self.nearest.min(MAX_HEIGHT)
-            + model.lead * self.lead.map_or(0.0, |lead| lead.clamp(MIN_LEAD, MAX_HEIGHT))
-            + model.among * self.among.ln()
-            + model.compared * self.compared.ln();
+        let terms = self.features(height).into_iter().zip(model.weights);
+        let start = terms.map(|(feature, weight)| weight * feature).sum();
         HitEvidence::LogOdds { start, relevance: model.relevance, minimum: model.minimum }
     }
 }
@@ -150,24 +120,15 @@ impl HitEvidence {
     }
 }
 
-/// Decides which candidates fit: none when the best score is too low, otherwise all that are near.
-pub(crate) fn mark_fitting(candidates: &mut [FusedCandidate]) {
-    let has_fitting =
-        candidates.iter().any(|candidate| candidate.score() >= candidate.evidence.minimum());
-    for candidate in candidates {
-        let is_near = candidate.evidence == HitEvidence::WordsAlone || candidate.height >= NEAR;
-        candidate.fits = has_fitting && is_near;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::LazyLock;
 
     use super::*;
     use crate::embed::{BuiltIn, SimilarityScale};
-    use crate::rank_fusion::fuse;
+    use crate::rank_fusion::{FusedCandidate, FusionScales, ProbeHits, fuse};
     use crate::store::CapabilityId;
+    use crate::vectors::VectorHit;
 
     fn scale() -> SimilarityScale {
         static SCALE: LazyLock<SimilarityScale> = LazyLock::new(|| BuiltIn::new().scale());

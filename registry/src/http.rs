@@ -4,6 +4,7 @@
 #![expect(unused_qualifications, reason = "`params(Page)` expands to one")]
 
 mod document;
+mod drafts;
 mod findability;
 mod graph;
 mod history;
@@ -18,7 +19,8 @@ use std::time::Duration;
 use a2s_api::AuthGuard;
 use a2s_api::{
     CapabilityList, CapabilityStats, CapabilityVersions, IndexStatus, OutcomeReport, PROBLEM_JSON,
-    Problem, PublishResponse, SearchRequest, StrategyWeights, VerifyRequest, VerifyResponse,
+    Problem, PublishResponse, SearchCounts, SearchRequest, StrategyWeights, VerifyRequest,
+    VerifyResponse,
 };
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -34,7 +36,7 @@ use utoipa_axum::routes;
 
 use self::document::DocumentRepresentation;
 use self::request::{
-    AuthorizedCaller, CapabilityNameParam, DocumentBody, JsonBody, NameAndSelector, Publish,
+    Admin, AuthorizedCaller, CapabilityNameParam, DocumentBody, JsonBody, NameAndSelector, Publish,
     QueryParams, Service,
 };
 use crate::Error;
@@ -44,6 +46,9 @@ use crate::tokens::TokenService;
 
 /// The maximum size of a body that is not a document, in bytes.
 const MAX_REQUEST_BYTES: usize = 64 * 1024;
+/// The maximum size of a body with the description of a service: 4 MiB, of which each character may be
+/// escaped.
+const MAX_DESCRIPTION_BODY: usize = 8 << 20;
 /// The default number of capabilities on a page, and the maximum.
 const DEFAULT_PAGE_SIZE: u32 = 50;
 const MAX_PAGE_SIZE: u32 = 100;
@@ -91,7 +96,9 @@ fn api(document_bytes: usize) -> OpenApiRouter<Arc<HttpState>> {
         .routes(routes!(lifecycle::list_owners, lifecycle::change_owners).layer(requests))
         .routes(routes!(lifecycle::forget_intents).layer(requests))
         .routes(routes!(search_capabilities).layer(requests))
+        .routes(routes!(count_searches))
         .routes(routes!(findability::report_findability).layer(documents))
+        .routes(routes!(drafts::create_drafts).layer(DefaultBodyLimit::max(MAX_DESCRIPTION_BODY)))
         .routes(routes!(graph::get_graph))
         .routes(routes!(graph::get_graph_of_version))
         .routes(routes!(services::list_services))
@@ -103,6 +110,7 @@ fn api(document_bytes: usize) -> OpenApiRouter<Arc<HttpState>> {
         .routes(routes!(tokens::introspect_token).layer(requests))
         .routes(routes!(tokens::revoke_token))
         .routes(routes!(history::list_changes))
+        .routes(routes!(history::list_mirrors))
         .routes(routes!(history::read_audit))
         .routes(routes!(history::trim_audit))
 }
@@ -346,6 +354,19 @@ async fn search_capabilities(
     JsonBody(request): JsonBody<SearchRequest>,
 ) -> Result<Json<AnySearchResponse>, Error> {
     Ok(Json(app.catalog.search.search(&request).await?))
+}
+
+/// Count the searches of each hour
+///
+/// Returns the numbers of searches, of those with a weak best hit, and of those without a hit, for a week at
+/// most. The registry counts searches in memory, begins anew when it starts, and stores no intents. With
+/// several registries each counts its own.
+#[utoipa::path(
+    get, path = "/v1/search-counts", tag = "search", security(("token" = [])),
+    responses((status = 200, description = "The counts", body = SearchCounts)),
+)]
+async fn count_searches(State(app): App, _: AuthorizedCaller<Admin>) -> Json<SearchCounts> {
+    Json(app.catalog.search.counts())
 }
 
 /// Show the search index

@@ -128,7 +128,10 @@ impl IndexerHandle {
             build: None,
         };
         let (points, stopped) = (indexer.points.clone(), stop.clone());
+        let mut built = progress.clone();
         tokio::spawn(stopped.run_until_cancelled_owned(async move {
+            // An index that is built first encodes the same documents.
+            let _ = built.wait_for(|progress| progress.is_ready).await;
             if let Err(error) = points.encode_sentences().await {
                 tracing::warn!(%error, "some capabilities are compared without the sentence encoder");
             }

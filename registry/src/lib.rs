@@ -112,6 +112,7 @@ mod prerequisites;
 mod rank;
 mod rank_fusion;
 pub mod retrieval;
+mod search_counts;
 mod store;
 mod tokens;
 mod vectors;

@@ -20,12 +20,15 @@ const PRIOR_FAULTS: f64 = 1.0;
 /// The weight of runs from which the usage of a capability counts as the maximum.
 const MANY_RUNS: f64 = 10_000.0;
 
-/// A number for each term.
+/// A number for each term, and for each term that can have a minimum.
 type PerTerm = [f64; TERMS.len()];
+type PerAbsoluteTerm = [f64; ABSOLUTE_TERMS.len()];
 
 /// The terms of a rank score, as explanations name them.
 const TERMS: [&str; 6] =
     ["relevance", "success_rate", "usage", "simplicity", "permissions", "service_health"];
+/// The name of the relevance that a hit has from the one that needs it.
+const PREREQUISITE_TERM: &str = "prerequisite";
 /// The values that a strategy can have a minimum for: they are absolute, unlike the relevance.
 const ABSOLUTE_TERMS: [&str; 7] =
     ["score", "similarity", "success_rate", "usage", "simplicity", "permissions", "service_health"];
@@ -82,7 +85,7 @@ impl RankingFeatures {
         ]
     }
 
-    fn absolute_values(&self) -> [f64; ABSOLUTE_TERMS.len()] {
+    fn absolute_values(&self) -> PerAbsoluteTerm {
         let [_, success_rate, usage, simplicity, permissions, health] = self.values();
         [self.score, self.similarity, success_rate, usage, simplicity, permissions, health]
     }
@@ -109,9 +112,16 @@ pub(crate) fn choose_strategy(
     })
 }
 
-/// Returns the terms that add up to the rank score of a hit, in this order.
-pub(crate) fn explain_rank(merits: &RankingFeatures, strategy: &RankStrategy) -> Vec<ScoreTerm> {
-    let shares = TERMS.into_iter().zip(strategy.shares());
+/// Returns the terms that add up to the rank score of a hit, in this order. The relevance of a prerequisite
+/// is that of the hit that needs it, and has another name.
+pub(crate) fn explain_rank(
+    merits: &RankingFeatures,
+    strategy: &RankStrategy,
+    is_prerequisite: bool,
+) -> Vec<ScoreTerm> {
+    let relevance = if is_prerequisite { PREREQUISITE_TERM } else { TERMS[0] };
+    let names = std::iter::once(relevance).chain(TERMS.into_iter().skip(1));
+    let shares = names.zip(strategy.shares());
     let terms = shares.zip(merits.values()).map(|((term, weight), value)| ScoreTerm {
         term: term.to_owned(),
         value,
@@ -300,7 +310,7 @@ mod tests {
             });
             let strategies = parse_strategies(Some(&asked)).unwrap();
             let (_, chosen) = choose_strategy(&[merits], &strategies).unwrap();
-            let terms = explain_rank(&merits, &strategies[0]);
+            let terms = explain_rank(&merits, &strategies[0], false);
             let sum: f64 = terms.iter().map(|term| term.contribution).sum();
             prop_assert_eq!(sum, chosen[0].rank_score());
             prop_assert!((0.0..=1.0 + 1e-9).contains(&sum));

@@ -3,14 +3,14 @@
 //! *Fusion*: each probe (the whole intent, and each clause of it) gives points two or three scores: a
 //! cosine, a BM25, and a cosine by the sentence encoder. They become one relevance. *Service*: what else
 //! fits of the service counts a little. *Effects*: a capability that does something else than the intent
-//! asks for comes after others. Whether a candidate fits at all is decided by [`crate::fit`]. The relevance
+//! asks for comes after others. Whether a candidate fits at all follows from its score ([`crate::fit`]). The relevance
 //! of a capability depends only on itself and on better ones of the response, so that a weaker hit never
 //! changes the order of stronger ones.
 
 use std::collections::BTreeMap;
 
 use crate::embed::SimilarityScale;
-use crate::fit::{FitEvidence, HitEvidence, mark_fitting};
+use crate::fit::{FitEvidence, HitEvidence};
 use crate::store::CapabilityId;
 use crate::vectors::VectorHit;
 
@@ -37,6 +37,8 @@ const SERVICE_SHARE: f64 = 0.3;
 const SERVICE_CANDIDATES: usize = 3;
 /// The number of candidates whose services count.
 pub const SERVICE_LIMIT: usize = 50;
+/// The minimum height of a further hit.
+const NEAR: f64 = 1.58;
 /// The factor for the relevance of a capability that does something else than the intent asks for.
 const CONTRADICTION_FACTOR: f64 = 0.5;
 
@@ -45,7 +47,7 @@ const CONTRADICTION_FACTOR: f64 = 0.5;
 pub struct ProbeHits {
     /// The hits of the index.
     pub hits: Vec<VectorHit>,
-    /// The [height](crate::embed::elsewhere_height) of operations elsewhere; `None` without the sentence
+    /// The [height](crate::embed::elsewhere_heights) of operations elsewhere; `None` without the sentence
     /// encoder.
     pub elsewhere: Option<f64>,
 }
@@ -98,7 +100,7 @@ impl FusedCandidate {
 #[must_use]
 pub fn fuse(probes: &[ProbeHits], scales: &FusionScales) -> Vec<FusedCandidate> {
     let mut candidates: BTreeMap<CapabilityId, FusedCandidate> = BTreeMap::new();
-    let evidence = FitEvidence::of(probes, scales);
+    let evidence = read_evidence(probes, scales);
     for (index, probe) in probes.iter().enumerate() {
         let discount = if index == 0 { 1.0 } else { CLAUSE_DISCOUNT };
         let best = |score: fn(&VectorHit) -> f32| {
@@ -137,6 +139,37 @@ pub fn fuse(probes: &[ProbeHits], scales: &FusionScales) -> Vec<FusedCandidate> 
     mark_fitting(&mut candidates);
     sort_by_relevance(&mut candidates);
     candidates
+}
+
+/// Reads the evidence from the hits of the probes.
+#[must_use]
+pub fn read_evidence(probes: &[ProbeHits], scales: &FusionScales) -> FitEvidence {
+    let height =
+        |hit: &VectorHit| scales.height(f64::from(hit.cosine), hit.sentence.map(f64::from));
+    let bests = || {
+        probes.iter().filter_map(|probe| {
+            Some((probe.hits.iter().map(height).reduce(f64::max)?, probe.elsewhere))
+        })
+    };
+    let leads = bests().filter_map(|(best, elsewhere)| Some(best - elsewhere?));
+    // A clause without a meaning was compared with nothing.
+    let has_cosines = |probe: &&ProbeHits| probe.hits.iter().any(|hit| hit.cosine != 0.0);
+    FitEvidence {
+        nearest: bests().map(|(best, _)| best).fold(f64::NEG_INFINITY, f64::max),
+        lead: leads.reduce(f64::max),
+        among: scales.among.max(1) as f64,
+        compared: probes.iter().filter(has_cosines).count() as f64,
+    }
+}
+
+/// Decides which candidates fit: none when the best score is too low, otherwise all that are near.
+fn mark_fitting(candidates: &mut [FusedCandidate]) {
+    let has_fitting =
+        candidates.iter().any(|candidate| candidate.score() >= candidate.evidence.minimum());
+    for candidate in candidates {
+        let is_near = candidate.evidence == HitEvidence::WordsAlone || candidate.height >= NEAR;
+        candidate.fits = has_fitting && is_near;
+    }
 }
 
 /// Lets the services of candidates count.
@@ -204,7 +237,7 @@ impl FusionScales {
     }
 
     /// The mean of the heights of both cosines.
-    pub(crate) fn height(&self, cosine: f64, sentence: Option<f64>) -> f64 {
+    fn height(&self, cosine: f64, sentence: Option<f64>) -> f64 {
         let table = self.cosine.height(cosine);
         match (sentence, self.sentence) {
             (Some(sentence), Some(scale)) => f64::midpoint(table, scale.height(sentence)),

@@ -32,16 +32,13 @@ use a2s_intent::split_clauses;
 
 use crate::bm25::document_vector;
 pub use crate::bm25::{SparseVector, query_vector};
-use crate::embed::{BuiltIn, Embedding, QualityEmbedder, SentenceVector, elsewhere_height};
-pub use crate::fit::{FitEvidence, HitEvidence, STRONG_SCORE};
+use crate::embed::{BuiltIn, Embedding, QualityEmbedder, SentenceVector, elsewhere_heights};
+pub use crate::fit::{FEATURES, FitEvidence, HitEvidence, STRONG_SCORE};
 pub use crate::learned_intents::{AcceptedIntent, LearnedMean, LearnedWeight};
-pub use crate::prerequisites::{
-    DEMANDING_HITS, Entity, Prerequisite, SEARCH_WORDS, entity_of_parameter, lift_prerequisites,
-    searched_words,
-};
+pub use crate::prerequisites::{DEMANDING_HITS, Prerequisite, lift_prerequisites};
 pub use crate::rank_fusion::{
     FusedCandidate, FusionScales, ProbeHits, SERVICE_LIMIT, fuse, lift_services,
-    lower_contradictions,
+    lower_contradictions, read_evidence,
 };
 pub use crate::store::CapabilityId;
 pub use crate::vectors::{SearchQuery, VectorHit};
@@ -89,7 +86,7 @@ pub struct Probe {
     pub query: SearchQuery,
     /// The vector of the text by the sentence encoder, when it is used.
     pub sentence: Embedding,
-    /// The [height](elsewhere_height) of operations elsewhere; `None` without the sentence encoder.
+    /// The [height](elsewhere_heights) of operations elsewhere; `None` without the sentence encoder.
     pub elsewhere: Option<f64>,
 }
 
@@ -167,15 +164,20 @@ impl Probe {
     ) -> Vec<Self> {
         let read = encoder.and_then(|model| model.embed_spans(&texts.whole, &texts.clauses));
         let sentences = read.unwrap_or_default().into_iter().chain(std::iter::repeat(None));
+        let parts: Vec<_> = texts.texts().zip(dense).zip(sentences).collect();
+        let pairs = parts
+            .iter()
+            .filter_map(|((_, dense), sentence)| dense.as_deref().zip(sentence.as_deref()));
+        let mut heights = elsewhere_heights(&pairs.collect::<Vec<_>>()).into_iter();
         let to_probe = |((text, dense), sentence): ((&str, Embedding), Embedding)| {
-            let vectors = dense.as_deref().zip(sentence.as_deref());
+            let is_compared = dense.is_some() && sentence.is_some();
             Self {
-                elsewhere: vectors.map(|(dense, sentence)| elsewhere_height(dense, sentence)),
+                elsewhere: is_compared.then(|| heights.next()).flatten(),
                 query: SearchQuery { dense, sparse: query_vector(text) },
                 sentence,
             }
         };
-        texts.texts().zip(dense).zip(sentences).map(to_probe).collect()
+        parts.into_iter().map(to_probe).collect()
     }
 
     /// Adds to the hits of an index what the sentence encoder makes of them. `vector` is the vector of a

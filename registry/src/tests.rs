@@ -1,6 +1,7 @@
 //! The registry as its users meet it: requests in, answers out, on real files.
 
 pub(crate) mod database;
+mod drafts;
 mod durability;
 pub(crate) mod embedders;
 pub(crate) mod endpoint;

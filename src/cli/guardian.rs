@@ -5,8 +5,17 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 pub(super) const AFTER_GUARDIAN: &str = "\
-docs/guardian.md describes policies. `approve`, `reject` and `approvals` call the guardian
-at --url with the owner's token; the other commands read files.";
+docs/guardian.md describes policies. `test` and `audit` read files; the other commands
+call the guardian at --url with the owner's token.";
+
+const AFTER_TRY: &str = "\
+The guardian builds the messages of its latest decisions again from its audit log and decides on them by
+the policy. It records nothing. The log leaves out secrets, long texts and redacted parts: decisions that
+may depend on them are marked.
+
+Exit codes:
+  0  every decision stays the same
+  1  a decision changes, or the policy has errors";
 
 const AFTER_TEST: &str = "\
 The command sends nothing: each case starts without counted calls and without approvals.
@@ -38,6 +47,13 @@ pub(crate) enum GuardianCommand {
     /// Test a policy with cases
     #[command(after_help = AFTER_TEST)]
     Test(TestPolicyArgs),
+    /// Try a policy on the latest decisions, before it is in force
+    #[command(after_help = AFTER_TRY)]
+    Try(TryPolicyArgs),
+    /// Show the policy in force
+    Policy,
+    /// Show the latest decisions, the newest first
+    Decisions(Box<DecisionsArgs>),
     /// List requests that wait for approval: requester, action, tool and times
     Approvals(ApprovalsArgs),
     /// Approve a waiting request: the action is allowed once, until the approval expires
@@ -61,6 +77,24 @@ pub(crate) struct TestPolicyArgs {
     /// Only run cases with TEXT in their name
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TryPolicyArgs {
+    /// The policy
+    pub(crate) policy: PathBuf,
+    /// The number of decisions to try it on, the latest ones
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=5_000))]
+    pub(crate) last: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DecisionsArgs {
+    #[command(flatten)]
+    pub(crate) filter: RecordFilterArgs,
+    /// The maximum number of decisions
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) limit: usize,
 }
 
 #[derive(Debug, Args)]
@@ -112,6 +146,16 @@ pub(crate) struct ShowAuditArgs {
     /// Only this event: decision, outcome, approval, policy, `shadow_policy`, recovery or segment
     #[arg(long)]
     pub(crate) event: Option<String>,
+    #[command(flatten)]
+    pub(crate) filter: RecordFilterArgs,
+    /// Show only the last N of these records
+    #[arg(long, value_name = "N")]
+    pub(crate) last: Option<usize>,
+}
+
+/// The records of the audit log to show.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RecordFilterArgs {
     /// Only this decision: allow, deny or modify
     #[arg(long)]
     pub(crate) decision: Option<String>,
@@ -133,13 +177,13 @@ pub(crate) struct ShowAuditArgs {
     /// Only this execution: the decisions about a call, and its outcome
     #[arg(long, value_name = "ID")]
     pub(crate) execution: Option<String>,
+    /// Only this run
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
     /// Only records from this time on, such as 2026-05-06T07:08:09Z
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<jiff::Timestamp>,
     /// Only records that the policy of `--shadow` would have decided differently
     #[arg(long)]
     pub(crate) differs: bool,
-    /// Show only the last N of these records
-    #[arg(long, value_name = "N")]
-    pub(crate) last: Option<usize>,
 }

@@ -1,10 +1,10 @@
-//! The arguments of `a2s yank`, `unyank`, `deprecate`, `owners`, `tokens`, `audit` and `mirror`.
+//! The arguments of `a2s yank`, `unyank`, `deprecate`, `owners`, `tokens`, `audit`, `usage` and `mirror`.
 
 use std::path::PathBuf;
 
 use a2s::CapabilityName;
 use a2s_api::SuccessorRef;
-use a2s_api::{TokenScope, TokenSubject};
+use a2s_api::{TokenScope, TokenSubject, UsageUnit};
 use clap::{Args, Subcommand};
 use jiff::SignedDuration;
 use url::Url;
@@ -125,7 +125,11 @@ pub(crate) enum RegistryAuditCommand {
 #[derive(Debug, Args)]
 pub(crate) struct MirrorArgs {
     /// The address of the other registry
-    pub(crate) source: Url,
+    #[arg(required_unless_present = "list")]
+    pub(crate) source: Option<Url>,
+    /// Show the registries that this one has copies of, and copy nothing
+    #[arg(long, conflicts_with = "source")]
+    pub(crate) list: bool,
     /// A file with a token for the other registry
     #[arg(long, value_name = "FILE")]
     pub(crate) source_token_file: Option<PathBuf>,
@@ -142,6 +146,21 @@ pub(crate) struct MirrorArgs {
 
 fn parse_successor(text: &str) -> Result<SuccessorRef, String> {
     text.parse()
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UsageArgs {
+    /// The age of the oldest runs that are counted: 7d, 24h, 90m
+    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = parse_life)]
+    pub(crate) within: SignedDuration,
+    /// The length of an interval: minute, hour or day
+    #[arg(long, value_name = "UNIT", default_value = "hour", value_parser = parse_unit)]
+    pub(crate) unit: UsageUnit,
+}
+
+fn parse_unit(text: &str) -> Result<UsageUnit, String> {
+    let unit = UsageUnit::ALL.into_iter().find(|unit| unit.as_str() == text);
+    unit.ok_or_else(|| "write minute, hour or day".to_owned())
 }
 
 /// Parses a duration. A day has 24 hours, because a token does not depend on a calendar.

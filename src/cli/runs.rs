@@ -1,5 +1,8 @@
 //! The arguments of `a2s runs`.
 
+#[cfg(feature = "console")]
+use std::path::PathBuf;
+
 use a2s::CapabilityName;
 use a2s_api::Principal;
 use a2s_api::RunStatus;
@@ -25,6 +28,24 @@ are new or missing, or the result.
 Examples:
   a2s runs replay 01981f3c-…
   a2s runs replay 01981f3c-… --against GetWeather@2.0.0";
+
+#[cfg(feature = "console")]
+const AFTER_EXPORT: &str = "\
+The file contains the run with its inputs, requests and responses, as far as they are recorded: secret
+values are masked. With the owner's token it contains the guardian's records of the run, too. It loads
+nothing and runs no script but its own.
+
+Example:
+  a2s runs export 01981f3c-… -o run.html";
+
+#[cfg(feature = "console")]
+const AFTER_VERIFY: &str = "\
+The command compares the events, requests and responses in the file with those of the executor, and the
+records with the audit log of the guardian, which it checks as a whole.
+
+Exit codes:
+  0  the file shows the run as the services have it
+  1  something differs, is missing, or the audit log is broken";
 
 /// The arguments of `a2s runs`: lists runs, or shows one.
 #[derive(Debug, Args)]
@@ -63,6 +84,31 @@ pub(crate) enum RunsCommand {
         /// Replay with this version instead: NAME@VERSION
         #[arg(long, value_name = "NAME@VERSION")]
         against: Option<String>,
+    },
+    /// Show what the steps of a run sent and received, as it was recorded for replays
+    Exchanges {
+        /// The run: its id, or the beginning of it
+        id: String,
+        /// Only this step, by its path
+        #[arg(long)]
+        step: Option<String>,
+    },
+    /// Write a run as one HTML file that shows it without a server
+    #[cfg(feature = "console")]
+    #[command(after_help = AFTER_EXPORT)]
+    Export {
+        /// The run: its id, or the beginning of it
+        id: String,
+        /// The file [default: the id, with .html]
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Compare an exported run with the journal and the audit log
+    #[cfg(feature = "console")]
+    #[command(after_help = AFTER_VERIFY)]
+    Verify {
+        /// The file of `a2s runs export`
+        file: PathBuf,
     },
     /// Delete a finished run and all its data
     Delete {

@@ -18,7 +18,8 @@ pub(super) async fn compose(
     let ComposeArgs { intent, author, publish } = arguments;
     let requests = collect_candidates(&RemoteRegistry::new(client.clone()), &intent).await?;
     if requests.is_empty() {
-        let message = "the request does not contain two to four tasks";
+        let message = "the request does not contain two to four tasks, and no capability for it takes an id \
+                       that another one finds";
         return Err(CliError::new(CliExitCode::Bad, NO_CHAIN, message)
             .with_hint("For one task, use `a2s search`. Name the tasks one after another: \"get a joke and tweet it\"."));
     }

@@ -4,7 +4,7 @@ mod draw;
 
 use std::collections::BTreeSet;
 
-use a2s_api::{CapabilityGraph, CompatibleIo, GraphEdge, YankImpact};
+use a2s_api::{CapabilityGraph, CompatibleIo, GraphEdge, PrerequisiteSearch, YankImpact};
 use reqwest::Method;
 
 use super::version_spec::VersionSpec;
@@ -53,6 +53,7 @@ fn print(graph: &CapabilityGraph, output: &mut CommandOutput) {
     }
     print_compatible("can feed", &graph.consumers, output);
     print_compatible("can be fed by", &graph.producers, output);
+    print_prerequisites(&graph.prerequisites, output);
     if let Some(impact) = &graph.impact {
         print_impact("if it were yanked", impact, output);
     }
@@ -124,6 +125,16 @@ fn print_compatible(heading: &str, feeds: &[CompatibleIo], output: &mut CommandO
         let kind = feed.output_type.as_deref().or(feed.input_type.as_deref()).unwrap_or("any type");
         let (given, input) = (sanitize(given), sanitize(input));
         output.line(format_args!("    {capability}  {given} → {input}  {DIM}{kind}{DIM:#}"));
+    }
+}
+
+fn print_prerequisites(searches: &[PrerequisiteSearch], output: &mut CommandOutput) {
+    if searches.is_empty() {
+        return;
+    }
+    output.line(format_args!("  {BOLD}needs an id from{BOLD:#}"));
+    for PrerequisiteSearch { capability, input, .. } in searches {
+        output.line(format_args!("    {capability}  id → {}", sanitize(input)));
     }
 }
 

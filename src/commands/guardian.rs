@@ -2,6 +2,7 @@
 
 mod approvals;
 mod audit;
+mod decisions;
 mod test;
 
 use std::path::Path;
@@ -11,6 +12,9 @@ use crate::cli_error::CliError;
 use crate::client::ServiceClient;
 use crate::output::CommandOutput;
 
+#[cfg(feature = "console")]
+pub(super) use decisions::read_page;
+
 pub(super) async fn guardian(
     command: GuardianCommand,
     data_dir: &Path,
@@ -19,6 +23,13 @@ pub(super) async fn guardian(
 ) -> Result<(), CliError> {
     match command {
         GuardianCommand::Test(arguments) => test::test(&arguments, output),
+        GuardianCommand::Try(arguments) => {
+            decisions::try_policy(&arguments, &client()?, output).await
+        }
+        GuardianCommand::Policy => decisions::show_policy(&client()?, output).await,
+        GuardianCommand::Decisions(arguments) => {
+            decisions::list(*arguments, &client()?, output).await
+        }
         GuardianCommand::Approvals(arguments) if arguments.watch => {
             approvals::watch(&client()?, output).await
         }

@@ -1,8 +1,10 @@
-//! `a2s yank`, `a2s unyank`, `a2s deprecate`: what becomes of a published version.
+//! `a2s yank`, `a2s unyank`, `a2s deprecate`: what becomes of a published version. And
+//! `a2s forget-intents`.
 
 use a2s::CapabilityName;
-use a2s_api::{DeprecateRequest, LifecycleResponse};
+use a2s_api::{DeprecateRequest, ForgetResponse, LifecycleResponse};
 use agent::RemoteRegistry;
+use reqwest::Method;
 use semver::Version;
 
 use super::graph::print_impact;
@@ -37,6 +39,23 @@ pub(super) async fn deprecate(
     let answer =
         RemoteRegistry::new(client.clone()).deprecate(&name, &version, &request, None).await?;
     report(&answer, if undo { "no longer deprecated" } else { "deprecated" }, output);
+    Ok(())
+}
+
+/// Removes the accepted intents of a capability.
+pub(super) async fn forget_intents(
+    name: &CapabilityName,
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    let path = ["v1", "capabilities", name.as_str(), "learned"];
+    let answer: ForgetResponse = client.json(client.request(Method::DELETE, &path)).await?;
+    if output.is_json() {
+        output.json_line(&answer);
+    } else {
+        let word = if answer.changed { "forgotten" } else { "nothing was learned" };
+        output.line(format_args!("{GOOD}{word}{GOOD:#}  {NAME}{name}{NAME:#}"));
+    }
     Ok(())
 }
 

@@ -77,12 +77,7 @@ fn build_lock(
         }
         pins = again;
     }
-    let pin = CapabilityRef {
-        name: capability.name.clone(),
-        version: capability.version.clone(),
-        checksum: root.digest(),
-    };
-    a2s_authoring::lock::LockFile::new(pin, pins).map_err(|error| {
+    a2s_authoring::lock::LockFile::new(root.to_ref(), pins).map_err(|error| {
         CliError::new(CliExitCode::Bad, LOCK, format!("cannot write a lock: {error}"))
     })
 }

@@ -11,7 +11,9 @@ mod state;
 use std::path::Path;
 use std::time::Duration;
 
-use a2s_api::{ChangePage, DeprecateRequest, RegistryAction, RegistryChange};
+use a2s_api::{
+    ChangePage, DeprecateRequest, MirrorList, MirroredRegistry, RegistryAction, RegistryChange,
+};
 use agent::{ClientError, RemoteRegistry};
 
 use self::report::{ChangeOutcome, MirrorReport};
@@ -19,7 +21,7 @@ use self::state::MirrorState;
 use crate::cli::MirrorArgs;
 use crate::cli_error::{BAD_ANSWER, CliError, CliExitCode, NOT_REACHABLE};
 use crate::client::{ServiceClient, TokenTransport, client};
-use crate::output::CommandOutput;
+use crate::output::{CommandOutput, NAME, sanitize};
 use crate::serve::stop_signal;
 use crate::settings::read_token;
 
@@ -42,6 +44,25 @@ const TOKEN_OWNS_NAMES: &str = "A2S217";
 /// The registry's code for a stored document that was changed from outside.
 const DOCUMENT_DAMAGED: &str = "A2S222";
 
+/// Shows the registries that this one has copies of.
+async fn list(client: &ServiceClient, output: &mut CommandOutput) -> Result<(), CliError> {
+    let list: MirrorList = client.get(&["v1", "mirrors"]).await?;
+    if output.is_json() {
+        output.json_line(&list);
+        return Ok(());
+    }
+    if list.mirrors.is_empty() {
+        output.line(format_args!("no copies of other registries"));
+    }
+    for MirroredRegistry { source, capabilities, versions, latest_at } in &list.mirrors {
+        output.line(format_args!(
+            "{NAME}{}{NAME:#}  {capabilities} capabilities, {versions} versions, the last of {latest_at:.0}",
+            sanitize(source)
+        ));
+    }
+    Ok(())
+}
+
 pub(super) async fn mirror(
     arguments: MirrorArgs,
     data: &Path,
@@ -49,12 +70,12 @@ pub(super) async fn mirror(
     transport: TokenTransport,
     output: &mut CommandOutput,
 ) -> Result<(), CliError> {
+    let Some(address) = &arguments.source else { return list(target, output).await };
     let token = arguments.source_token_file.as_deref().map(read_token).transpose()?;
     if token.is_some() {
-        transport.check(&arguments.source, "the token of --source-token-file")?;
+        transport.check(address, "the token of --source-token-file")?;
     }
-    let source =
-        client(&arguments.source, None, None)?.with_token(token).with_max_bytes(MAX_RESPONSE_BYTES);
+    let source = client(address, None, None)?.with_token(token).with_max_bytes(MAX_RESPONSE_BYTES);
     if source.url() == target.url() {
         return Err(CliError::invalid_argument("a registry cannot mirror itself")
             .with_hint("Use --url for the registry that receives the copies."));

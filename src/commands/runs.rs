@@ -1,7 +1,10 @@
 //! `a2s runs` and `a2s cancel`: what ran, how it ended, going on with it, and stopping it.
 
+mod exchanges;
 mod find;
 mod replay;
+#[cfg(feature = "console")]
+mod run_file;
 
 use a2s_api::{ExecutionList, ResumeRequest, Run, RunStatus, StepResolution};
 use reqwest::Method;
@@ -29,6 +32,17 @@ pub(super) async fn runs(
             let id = find_run(id, client).await?;
             replay::replay_run(&id, against.as_deref(), client, output).await
         }
+        (Some(RunsCommand::Exchanges { id, step }), _) => {
+            let id = find_run(id, client).await?;
+            exchanges::show_exchanges(&id, step.as_deref(), client, output).await
+        }
+        #[cfg(feature = "console")]
+        (Some(RunsCommand::Export { id, output: file }), _) => {
+            let id = find_run(id, client).await?;
+            run_file::export(&id, file.as_deref(), client, output).await
+        }
+        #[cfg(feature = "console")]
+        (Some(RunsCommand::Verify { file }), _) => run_file::verify(file, client, output).await,
         (Some(RunsCommand::Delete { id }), _) => {
             delete_run(&find_run(id, client).await?, client, output).await
         }

@@ -138,7 +138,9 @@ fn print_hit(hit: &SearchHit, output: &mut CommandOutput) {
     }
     if let Some(needing) = &hit.needed_by {
         output.line(format_args!(
-            "      {WARN}needed by {needing}{WARN:#}, which takes the id of what this finds"
+            "      {WARN}needed by {}{WARN:#}, which takes what this finds as `{}`",
+            needing.name,
+            sanitize(&needing.input)
         ));
     }
     let inputs: Vec<_> = hit

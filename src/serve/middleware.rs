@@ -25,6 +25,8 @@ use utoipa::openapi::OpenApi;
 #[cfg(feature = "console")]
 use utoipa_swagger_ui::SwaggerUi;
 
+#[cfg(feature = "console")]
+use super::console::Console;
 use super::drain_body::drain_on_drop;
 use super::metrics::{self, HttpMetrics};
 use crate::cli_error::{BAD_HOST, NO_ROUTE};
@@ -37,12 +39,27 @@ pub(super) struct AccessPolicy {
     is_loopback: bool,
     hosts: Vec<String>,
     auth: AuthGuard,
+    /// The console, whose pages and sign-in need no token.
+    #[cfg(feature = "console")]
+    console: Option<Arc<Console>>,
 }
 
 impl AccessPolicy {
     pub(super) fn new(listen: SocketAddr, allow_hosts: &[String], auth: AuthGuard) -> Self {
         let hosts = allow_hosts.iter().cloned().chain([listen.ip().to_string()]);
-        Self { is_loopback: listen.ip().is_loopback(), hosts: hosts.collect(), auth }
+        Self {
+            is_loopback: listen.ip().is_loopback(),
+            hosts: hosts.collect(),
+            auth,
+            #[cfg(feature = "console")]
+            console: None,
+        }
+    }
+
+    /// Adds the console.
+    #[cfg(feature = "console")]
+    pub(super) fn with_console(self, console: Arc<Console>) -> Self {
+        Self { console: Some(console), ..self }
     }
 
     /// Returns true when a `Host` or the host of an `Origin` is this service. On loopback this stops pages
@@ -87,15 +104,24 @@ pub(super) fn with_middleware(
 ) -> Router {
     let counted = HttpMetrics::register(&mut registry);
     let registry = Arc::new(registry);
+    let access = Arc::new(access);
     let own = Router::new()
         .route("/metrics", get(metrics::show).with_state(registry))
+        .route("/llms.txt", get(async || include_str!("llms.txt")))
         .route("/errors", get(async || errors::list_page()))
         .route("/errors/{code}", get(show_error))
         .merge(describe_api(description));
-    services
+    let services = services
         .merge(own)
         .fallback(async move |uri: Uri| no_route(&uri, name))
-        .layer(from_fn_with_state(Arc::new(access), check_caller))
+        .layer(from_fn_with_state(Arc::clone(&access), check_caller));
+    #[cfg(feature = "console")]
+    let services = match &access.console {
+        Some(console) => services.merge(console.routes()),
+        None => services.route("/", get(async || Redirect::temporary("/docs/"))),
+    };
+    services
+        .layer(from_fn_with_state(access, check_host))
         .layer(from_fn(protect_browser))
         .layer(from_fn_with_state(counted, metrics::count))
 }
@@ -103,9 +129,7 @@ pub(super) fn with_middleware(
 /// The description of the API, and a page that shows it.
 #[cfg(feature = "console")]
 fn describe_api(description: OpenApi) -> Router {
-    Router::new()
-        .route("/", get(async || Redirect::temporary("/docs/")))
-        .merge(SwaggerUi::new("/docs").url("/openapi.json", description))
+    SwaggerUi::new("/docs").url("/openapi.json", description).into()
 }
 
 /// The description of the API. This build has no page that shows it.
@@ -124,14 +148,14 @@ const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
                            img-src 'self' data:; font-src 'self' data:; connect-src 'self'; \
                            base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Adds the headers that restrict a browser's use of a response.
+/// Adds the headers that restrict a browser's use of a response, unless its page has a policy of its own.
 async fn protect_browser(request: Request, next: Next) -> Response {
     let is_docs = request.uri().path().starts_with("/docs/");
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     let policy = if is_docs { DOCS_POLICY } else { STRICT_POLICY };
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(policy));
     for (name, value) in [
-        (CONTENT_SECURITY_POLICY, policy),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (X_FRAME_OPTIONS, "DENY"),
         (REFERRER_POLICY, "no-referrer"),
@@ -141,13 +165,14 @@ async fn protect_browser(request: Request, next: Next) -> Response {
     response
 }
 
-async fn check_caller(
+/// Refuses requests for another host, and of pages of other sites.
+async fn check_host(
     State(access): State<Arc<AccessPolicy>>,
     request: Request,
     next: Next,
 ) -> Response {
     // Drains rejected requests too.
-    let mut request = request.map(drain_on_drop);
+    let request = request.map(drain_on_drop);
     let headers = request.headers();
     let host = text(headers, HOST).or_else(|| request.uri().authority().map(Authority::as_str));
     if !host.is_some_and(|host| access.allows_host(host)) {
@@ -165,8 +190,21 @@ async fn check_caller(
             );
         }
     }
-    let identified = match access.authenticate(request.uri().path(), caller_headers(headers)).await
-    {
+    next.run(request).await
+}
+
+/// Finds out who calls.
+async fn check_caller(
+    State(access): State<Arc<AccessPolicy>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    #[cfg(feature = "console")]
+    if let Some(console) = &access.console {
+        console.add_token(&mut request);
+    }
+    let (path, headers) = (request.uri().path(), caller_headers(request.headers()));
+    let identified = match access.authenticate(path, headers).await {
         Ok(identified) => identified,
         Err(refusal) => return auth_error_response(&refusal),
     };
@@ -191,11 +229,11 @@ pub(super) fn auth_error_response(refusal: &AuthError) -> Response {
     problem(status, kind.code(), &refusal.to_string())
 }
 
-fn caller_headers(headers: &HeaderMap) -> CallerHeaders<'_> {
+pub(super) fn caller_headers(headers: &HeaderMap) -> CallerHeaders<'_> {
     CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes))
 }
 
-fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+pub(super) fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 

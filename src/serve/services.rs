@@ -19,6 +19,8 @@ use utoipa::OpenApi as _;
 
 use super::bundled_capabilities::bundled_documents;
 use super::connections::{ConnectionMetrics, HttpServer};
+#[cfg(feature = "console")]
+use super::console::{self, Console};
 use super::data_dir::DataFolder;
 use super::dependencies::RemoteDependencies;
 use super::examples::add_examples;
@@ -223,7 +225,7 @@ impl ServiceSettings {
                 error => cannot_serve(error),
             })?;
         let protocol = guard_protocol(app.protocol_routes(), auth.clone());
-        http.add(protocol.merge(app.approval_routes()), guardian::App::openapi());
+        http.add(protocol.merge(app.api_routes()), guardian::App::openapi());
         if has_files {
             tokio::spawn(watch_policy(app.clone(), stop.clone()));
         }
@@ -277,6 +279,8 @@ pub(crate) struct RunningServices {
     services: Arc<ServiceApps>,
     stop: CancellationToken,
     server: JoinHandle<()>,
+    #[cfg(feature = "console")]
+    console: Arc<Console>,
     /// The data folder, which stays locked as long as the services run.
     _folder: Arc<DataFolder>,
 }
@@ -365,19 +369,37 @@ impl RunningServices {
                 .route("/readyz", get(readiness::show))
                 .with_state(readiness),
         );
+        #[cfg(feature = "console")]
+        let console = Arc::new(Console::new(auth.clone(), &token, listen.port()));
         let access = AccessPolicy::new(listen, allow_hosts, auth);
+        #[cfg(feature = "console")]
+        let access = access.with_console(Arc::clone(&console));
         let server = http.into_server(access, limits, stop.clone(), name);
         let server = tokio::spawn(server.serve(listener));
         if let Some(mut shipping) = shipping {
             // After a failure it continues in the background.
             let _ = shipping.wait_for(|shipping| *shipping != ShippingProgress::UnderWay).await;
         }
-        Ok(Self { url, services, stop, server, _folder: folder })
+        Ok(Self {
+            url,
+            services,
+            stop,
+            server,
+            #[cfg(feature = "console")]
+            console,
+            _folder: folder,
+        })
     }
 
     /// Returns the number of capabilities in the registry; none without a registry.
     pub(crate) async fn capabilities(&self) -> Option<usize> {
         Some(self.services.registry.as_ref()?.index_status().await.ok()?.points)
+    }
+
+    /// Returns the address that signs one browser in as the holder of this token.
+    #[cfg(feature = "console")]
+    pub(crate) fn sign_in_link(&self, token: &str) -> String {
+        console::sign_in_link(&self.url, &self.console.create_code(token))
     }
 
     /// The address of the services.
@@ -402,6 +424,9 @@ impl RunningServices {
         }
         if let Some(registry) = &self.services.registry {
             registry.close().await;
+        }
+        if let Some(guardian) = &self.services.guardian {
+            guardian.flush().await;
         }
     }
 }

@@ -61,6 +61,14 @@ pub(crate) fn doors() -> Vec<Door> {
         (Method::GET, "/metrics", nothing),
         (Method::GET, "/openapi.json", nothing),
         (Method::GET, "/.well-known/agent-card.json", nothing),
+        (Method::GET, "/v1/guardian/policy", nothing),
+        (Method::GET, "/v1/guardian/records", nothing),
+        (Method::GET, "/v1/guardian/verification", nothing),
+        (Method::POST, "/v1/guardian/trials", |_| json!({"policy": POLICY, "last": 10})),
+        (Method::GET, "/v1/usage", nothing),
+        (Method::GET, "/v1/mirrors", nothing),
+        (Method::GET, "/v1/search-counts", nothing),
+        (Method::POST, "/v1/drafts", |_| json!({ "description": DESCRIPTION })),
         (Method::GET, "/v1/capabilities", nothing),
         (Method::GET, "/v1/capabilities/{name}", nothing),
         (Method::GET, "/v1/capabilities/{name}/graph", nothing),
@@ -94,6 +102,7 @@ pub(crate) fn doors() -> Vec<Door> {
         (Method::POST, "/v1/plans", |_| json!({"name": "GetCountry"})),
         (Method::POST, "/v1/executions", |_| json!({"name": "GetCountry"})),
         (Method::POST, "/v1/executions/{id}/replay", |_| json!({})),
+        (Method::GET, "/v1/executions/{id}/exchanges", |_| Value::Null),
         (
             Method::POST,
             "/v1/triggers",
@@ -160,6 +169,14 @@ pub(crate) fn doors() -> Vec<Door> {
         (Method::DELETE, "/v1/executions/{id}", nothing),
     ]
 }
+
+/// A service with one operation.
+pub(crate) const DESCRIPTION: &str = r#"{"openapi": "3.1.0",
+  "info": {"title": "Weather", "version": "1.0.0"}, "servers": [{"url": "https://weather.example"}],
+  "paths": {"/sky/{city}": {"get": {"operationId": "readSky", "summary": "Read the sky over a city",
+    "parameters": [{"name": "city", "in": "path", "required": true, "schema": {"type": "string"}}],
+    "responses": {"200": {"description": "The sky", "content": {"application/json": {
+      "schema": {"type": "object", "properties": {"sky": {"type": "string"}}}}}}}}}}}"#;
 
 /// The path with what belongs to the owner in it.
 pub(crate) fn fill(path: &str, its: &Belongings) -> String {

@@ -95,7 +95,14 @@ fn crates_depend_on_each_other_as_the_map_says() {
         ("mcp", BTreeSet::from(["a2s", "a2s-api", "agent"])),
         (
             "registry",
-            BTreeSet::from(["a2s", "a2s-api", "a2s-intent", "database", "sentence-encoder"]),
+            BTreeSet::from([
+                "a2s",
+                "a2s-api",
+                "a2s-authoring",
+                "a2s-intent",
+                "database",
+                "sentence-encoder",
+            ]),
         ),
         ("sentence-encoder", BTreeSet::new()),
         ("executor", BTreeSet::from(["a2s", "a2s-api", "aos", "database"])),

@@ -113,6 +113,8 @@ fn end(world: &World, id: &str) -> Value {
 /// it ends.
 fn crash_in(method: &str, slow: &mut Slow) -> (World, Value) {
     let (mut world, id) = start(method, slow);
+    // What ended before is on the disk as soon as the writer answers.
+    assert_eq!(http::get(&format!("{}readyz", world.url()), &[]).0, 200);
     world.kill();
     world.start();
     let run = end(&world, &id);

@@ -101,7 +101,12 @@ pub(crate) fn assert_page(name: &str, current: &str) {
         std::fs::write(&path, current).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == current, "{name} is stale: UPDATE_DOCS=1 cargo test --test it");
+    let lines = committed.lines().zip(current.lines()).zip(1..);
+    let first = lines.into_iter().find(|((committed, current), _)| committed != current);
+    assert!(
+        committed == current,
+        "{name} is stale: UPDATE_DOCS=1 cargo test --test it\n{first:#?}"
+    );
 }
 
 /// Runs the command without any service.

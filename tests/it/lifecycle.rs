@@ -219,3 +219,21 @@ fn created_token_is_the_only_output() {
     let refused = a2s_as(made.stdout.trim(), "http://a2s.example:1", &["runs"]).exits(2);
     assert!(refused.stderr.contains("--allow-insecure-tokens"), "{refused:?}");
 }
+
+#[test]
+fn learned_intents_are_forgotten_once() {
+    let world = World::up(&["--learn"]);
+    let intent = ["run", "ListDogBreeds", "--intent", "which pooches exist"];
+    world.a2s(&intent).exits(0);
+    // The report comes after the run.
+    loop {
+        let answer = world.a2s(&["forget-intents", "ListDogBreeds", "--json"]).exits(0).one();
+        assert_eq!(answer["name"], "ListDogBreeds");
+        if answer["changed"] == true {
+            break;
+        }
+    }
+    let told = world.a2s(&["forget-intents", "ListDogBreeds"]).exits(0);
+    assert_eq!(told.stdout, "nothing was learned  ListDogBreeds\n");
+    world.a2s(&["forget-intents", "NoSuchThing"]).exits(1);
+}

@@ -7,7 +7,8 @@
 //! - `sh no-test`: not run.
 //! - `LANGUAGE title=NAME`: written to the file NAME before the next `sh` block.
 //! - `text` directly after a `sh` block: each line is in the output of that block; `…` stands for anything.
-//! - Every other block is for the reader alone.
+//! - A block of another language is for the reader alone. The programs of the README are those of the
+//!   READMEs of the SDKs, whose tests run them.
 
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
@@ -205,4 +206,17 @@ fn tutorial_for_security_engineers_works() {
 #[test]
 fn tutorial_for_operators_works() {
     check_page("docs/tutorials/operator.md");
+}
+
+#[test]
+fn the_programs_of_the_readme_are_tested_by_the_sdks() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
+    let page = read("README.md");
+    for (language, sdk) in [("python", "python"), ("ts", "typescript"), ("go", "go")] {
+        let begin = format!("```{language}\n");
+        let (_, rest) = page.split_once(&begin).unwrap();
+        let (program, _) = rest.split_once("\n```\n").unwrap();
+        let tested = read(&format!("sdk/{sdk}/README.md"));
+        assert!(tested.contains(&format!("{begin}{program}\n```")), "{program}");
+    }
 }

@@ -192,15 +192,18 @@ fn document_names(operations: &[SpecOperation<'_>], prefix: &str) -> Vec<String>
 }
 
 fn description_of(source: RefResolver<'_>, operation: &SpecOperation<'_>) -> String {
-    let own = |key: &str| operation.raw.get(key).and_then(Value::as_str);
-    let above = |key: &str| operation.item.get(key).and_then(Value::as_str);
+    /// A text that says something.
+    fn text<'v>(of: &'v Value, key: &str) -> Option<&'v str> {
+        of.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty())
+    }
+    let nearest = |key: &str| text(operation.raw, key).or_else(|| text(operation.item, key));
     let title = source.get("info").and_then(|info| info.get("title")).and_then(Value::as_str);
     let otherwise = match title {
         Some(title) => format!("{} of {}", operation.label(), sanitize::clean_line(title, 80)),
         None => operation.label(),
     };
-    let summary = own("summary").or_else(|| above("summary"));
-    draft::describe(summary, own("description").or_else(|| above("description")), &otherwise)
+    let (summary, detail) = (nearest("summary"), nearest("description"));
+    draft::describe(summary, detail, &otherwise)
 }
 
 fn import_operation(

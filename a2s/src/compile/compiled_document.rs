@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::checksum::Digest;
 use crate::decode::decode_capability;
+use crate::dependencies::CapabilityRef;
 use crate::diagnostic::Diagnostic;
 use crate::document::Capability;
 use crate::field_reader::{CompileMode, DiagnosticSink};
@@ -54,6 +55,13 @@ impl Document {
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.digest
+    }
+
+    /// Returns the reference to exactly this version.
+    #[must_use]
+    pub fn to_ref(&self) -> CapabilityRef {
+        let Capability { name, version, .. } = &self.capability;
+        CapabilityRef { name: name.clone(), version: version.clone(), checksum: self.digest }
     }
 
     /// Returns the checksum that the document states.

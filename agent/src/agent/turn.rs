@@ -214,13 +214,15 @@ impl AgentTurn<'_> {
         let (strategy, filters) = (request.strategy.clone(), request.filters.clone());
         self.record.values.clone_from(&request.context);
         let mut intent = UserIntent::from_request(heard, request);
-        self.accepted.clone_from(&intent.accepted);
+        self.accepted = std::mem::take(&mut intent.accepted);
         self.read_intents(&mut intent).await;
         let found = self.find_candidates(&intent, strategy, filters).await?;
         let CandidateSearchResult { tasks, nearest, language } = found.map_err(|denial| {
             denied_outcome("The guardian does not allow me to use the search results", &denial)
         })?;
-        let is_weak = |task: &SubTask| task.is_weak(&intent.accepted);
+        let is_weak = |task: &SubTask| {
+            task.candidates.as_slice().first().is_some_and(|first| first.is_weak(&self.accepted))
+        };
         if tasks.iter().all(is_weak) {
             // Another agent may do what is only similar here.
             if let Some(ending) = delegate::delegate(self, &intent).await {
@@ -340,7 +342,8 @@ impl AgentTurn<'_> {
         let mut weak = prepared.iter().map(|(prepared, _)| prepared).filter(is_offered);
         let Some(first) = weak.next() else { return Ok(()) };
         // The text about the weak matches is added to every question.
-        Err(asking_outcome("Shall I use it? [y/N]".to_owned(), first.question(intent)).into())
+        let message = reply_text::WEAK_MATCH_QUESTION.to_owned();
+        Err(asking_outcome(message, first.question(intent)).into())
     }
 
     /// Reports that actions run without a question.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2s_api::SearchRequest;
+use a2s_api::{SearchHit, SearchRequest};
 use a2s_intent::split_requests;
 
 use super::{ChainCandidate, ChainRequest, MAX_CANDIDATES, MAX_STEPS};
@@ -11,8 +11,10 @@ use crate::registry::RemoteRegistry;
 
 /// Splits a sentence into requests, each with the capabilities that `registry` finds for it.
 ///
+/// A sentence with one request becomes two if the best capability takes an id that another hit finds: first
+/// the search for the id.
 /// Their documents have the digests from the search. The result is empty when the sentence contains one
-/// request, or more requests than a chain may have.
+/// request without such a search, or more requests than a chain may have.
 ///
 /// # Errors
 /// Fails when the registry rejects a request or does not respond.
@@ -21,26 +23,53 @@ pub async fn collect_candidates(
     sentence: &str,
 ) -> Result<Vec<ChainRequest>, Error> {
     let texts: Vec<String> = split_requests(sentence).into_iter().map(str::to_owned).collect();
-    if !(2..=MAX_STEPS).contains(&texts.len()) {
+    if !(1..=MAX_STEPS).contains(&texts.len()) {
         return Ok(Vec::new());
     }
+    let is_single = texts.len() == 1;
     let intents = texts.clone();
     let limit = Some(MAX_CANDIDATES);
     let search = SearchRequest { intents, limit, ..SearchRequest::default() };
     let found = registry.search_all(&search).await?;
     let mut requests = Vec::with_capacity(texts.len());
     for (text, answer) in texts.into_iter().zip(found.responses) {
+        let hits = answer.answer.capabilities;
+        if is_single {
+            let Some((search, hit)) = find_prerequisite(&hits) else { return Ok(Vec::new()) };
+            for hit in [search, hit] {
+                let candidates = vec![load_candidate(registry, hit).await?];
+                requests.push(ChainRequest { text: text.clone(), candidates });
+            }
+            return Ok(requests);
+        }
         let mut candidates = Vec::new();
-        for hit in answer.answer.capabilities {
-            let version = hit.version.to_string();
-            let (document, _) =
-                registry.get_document(&hit.name, &version, Some(hit.checksum)).await?;
-            let document = Arc::new(document);
-            candidates.push(ChainCandidate { document, score: hit.score });
+        // A search that another hit needs was not asked for itself.
+        for hit in hits.iter().filter(|hit| hit.needed_by.is_none()) {
+            candidates.push(load_candidate(registry, hit).await?);
         }
         requests.push(ChainRequest { text, candidates });
     }
     Ok(requests)
+}
+
+/// The best hit, and the search that finds the id that it takes.
+fn find_prerequisite(hits: &[SearchHit]) -> Option<(&SearchHit, &SearchHit)> {
+    let best = hits.first()?;
+    let is_needed = |hit: &&SearchHit| {
+        hit.needed_by.as_ref().is_some_and(|needed| {
+            needed.name == best.name && !best.extracted.contains_key(&needed.input)
+        })
+    };
+    Some((hits.iter().find(is_needed)?, best))
+}
+
+async fn load_candidate(
+    registry: &RemoteRegistry,
+    hit: &SearchHit,
+) -> Result<ChainCandidate, Error> {
+    let version = hit.version.to_string();
+    let (document, _) = registry.get_document(&hit.name, &version, Some(hit.checksum)).await?;
+    Ok(ChainCandidate { document: Arc::new(document), score: hit.score })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use a2s::{InputField, JsonTypes, OutputField};
 use a2s_authoring::{ChainStep, InputBinding, OutputRef};
 use a2s_intent::coreference::{self, Coreferences};
+use a2s_intent::entity::is_id_for;
 use a2s_intent::{ExtractedInput, word_similarity};
 use serde_json::Value;
 
@@ -148,7 +149,11 @@ impl LinkInference<'_, '_> {
             );
             reads.then_some(hypothesis)
         };
-        by_thing().or_else(by_pronoun).or_else(|| self.link_by_name(field)).or_else(unsaid)
+        by_thing()
+            .or_else(by_pronoun)
+            .or_else(|| self.link_by_name(field))
+            .or_else(|| self.link_by_entity(field))
+            .or_else(unsaid)
     }
 
     /// The link to an input with a quoted text before a reference: "tweet it saying 'Weather update:'".
@@ -272,6 +277,19 @@ impl LinkInference<'_, '_> {
         }
         let because = format!("an output and an input have the name `{}`", field.name);
         self.link_from_output(field, from, output, sure, because)
+    }
+
+    /// Links the id that a search finds: `id` of `SearchPerson` to `person_id`.
+    fn link_by_entity(&self, field: &InputField) -> Option<LinkHypothesis> {
+        let name = |at: usize| self.earlier.get(at).map_or("", |part| part.name().as_str());
+        let mut ids =
+            self.outputs().filter(|(at, output)| is_id_for(name(*at), &output.name, &field.name));
+        let (from, output) = ids.next()?;
+        if ids.next().is_some() {
+            return None;
+        }
+        let because = format!("{} finds the id that `{}` takes", name(from), field.name);
+        self.link_from_output(field, from, output, 0.8, because)
     }
 
     /// Returns true when an input takes the text that the capability is about: the most likely input with

@@ -69,7 +69,7 @@ pub(super) struct AllowedRedirect {
 
 impl<'r> Engine<'r> {
     /// Records that a request is sent, sends it in its turn, and records the result. The first record is on
-    /// the disk before a connection is opened.
+    /// the disk before a connection is opened for a request that may change something.
     pub(super) async fn send_and_record(
         &self,
         chain: &RedirectChain<'_, '_>,
@@ -92,7 +92,15 @@ impl<'r> Engine<'r> {
             repeat_safe: departure.repeat_safe,
             redirect: departure.redirect,
         };
-        self.journal.commit(sending).await.map_err(StepError::Broken)?;
+        // A request that changes nothing may leave before its record is on the disk: when a crash loses the
+        // record, the request is sent again.
+        let task = chain.request.contract.task();
+        let recorded = if request.method().is_safe() || task.is_read_only() {
+            self.journal.record(sending).await
+        } else {
+            self.journal.commit(sending).await
+        };
+        recorded.map_err(StepError::Broken)?;
         let effect = usize::from(!request.is_repeat_safe());
         self.effects.fetch_add(effect, Ordering::Relaxed);
         let began = self.clock.now();

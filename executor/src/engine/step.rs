@@ -231,13 +231,13 @@ impl<'r> Engine<'r> {
             Ok((values, outputs)) => {
                 self.metrics.step_ended(label, "succeeded", duration_ms);
                 let event = EventKind::StepFinished { step, outputs, duration_ms };
-                self.journal.commit(event).await.map_err(StepError::Broken)?;
+                self.journal.record(event).await.map_err(StepError::Broken)?;
                 Ok(values)
             }
             Err(StepError::Failed(error)) => {
                 self.metrics.step_ended(label, failed_status(&error), duration_ms);
                 let failed = EventKind::StepFailed { step, error: error.clone(), duration_ms };
-                self.journal.commit(failed).await.map_err(StepError::Broken)?;
+                self.journal.record(failed).await.map_err(StepError::Broken)?;
                 Err(StepError::Failed(error))
             }
             Err(StepError::Cancelled(why)) => {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use a2s::{InputLocation, Task};
+use a2s_api::{RecordedResponse, StepExchange};
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use indexmap::IndexMap;
@@ -62,7 +63,27 @@ impl ExchangeRequest {
     }
 }
 
+impl RecordedExchange {
+    /// Returns the exchange of a step as callers see it.
+    pub(crate) fn into_api(self, step: String) -> StepExchange {
+        let Self { question: ExchangeRequest { operation, inputs }, answer } = self;
+        StepExchange { step, operation, inputs, response: answer.map(ExchangeResponse::into_api) }
+    }
+}
+
 impl ExchangeResponse {
+    fn into_api(self) -> RecordedResponse {
+        let nothing = RecordedResponse::default();
+        match self {
+            Self::Whole { status, headers, body } => {
+                // A tool of MCP has no status of its own.
+                let status = Some(status).filter(|status| *status != 0);
+                RecordedResponse { status, headers, body: Some(body), ..nothing }
+            }
+            Self::LeftOut { bytes } => RecordedResponse { left_out_bytes: Some(bytes), ..nothing },
+        }
+    }
+
     /// Creates the record of a response, with its content if it has at most `limit` bytes.
     pub(crate) fn from_result(answer: &StepResult, secrets: &RunSecrets, limit: usize) -> Self {
         let StepResult { body, head } = answer;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use a2s_api::{
-    CapabilityRef, EventKind, IterationSummary, Run, RunError, RunEvent, RunStarted, RunStatus,
-    StepResolution, StepSummary, TraceContext, path_of_loop,
+    CapabilityRef, EventKind, IterationSummary, Run, RunApproval, RunError, RunEvent, RunStarted,
+    RunStatus, StepResolution, StepSummary, TraceContext, path_of_loop,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -22,6 +22,8 @@ pub(crate) fn fold_events(events: &[RunEvent]) -> Option<Run> {
 
 /// The maximum number of failed iterations of a step that are listed.
 const MAX_LISTED: usize = 20;
+/// The maximum number of approvals that are listed.
+const MAX_APPROVALS: usize = 100;
 
 /// The state of a run, updated with one event after the other.
 #[derive(Debug)]
@@ -54,6 +56,7 @@ impl RunState {
             finished_at: None,
             output: None,
             error: None,
+            approvals: Vec::new(),
             steps: Vec::new(),
         };
         let mut state =
@@ -132,6 +135,13 @@ impl RunState {
         }
     }
 
+    /// Notes that the run goes on. Steps that need an approval will request it again.
+    fn go_on(&mut self, status: RunStatus) {
+        self.run.status = status;
+        self.run.error = None;
+        self.run.approvals.clear();
+    }
+
     /// Applies the next event.
     pub(crate) fn apply(&mut self, event: &RunEvent) {
         self.last = event.seq;
@@ -144,17 +154,10 @@ impl RunState {
             | EventKind::SessionOpened { .. }
             | EventKind::Received { .. }
             | EventKind::Retrying { .. } => {}
-            EventKind::RunQueued {} => {
-                self.run.status = RunStatus::Queued;
-                self.run.error = None;
-            }
-            EventKind::RunResumed {} => {
-                self.run.status = RunStatus::Running;
-                self.run.error = None;
-            }
+            EventKind::RunQueued {} => self.go_on(RunStatus::Queued),
+            EventKind::RunResumed {} => self.go_on(RunStatus::Running),
             EventKind::StepResolved { step, decision, .. } => {
-                self.run.status = RunStatus::Running;
-                self.run.error = None;
+                self.go_on(RunStatus::Running);
                 self.set_status(
                     step,
                     match decision {
@@ -202,7 +205,20 @@ impl RunState {
                     self.remove_iteration(looping, step);
                 }
             }
-            EventKind::ApprovalRequested { step, .. } => self.set_status(step, "waiting"),
+            EventKind::ApprovalRequested { step, about, guardian, id, expires_at, .. } => {
+                self.set_status(step, "waiting");
+                let approvals = &mut self.run.approvals;
+                approvals.retain(|known| known.step != *step);
+                if approvals.len() < MAX_APPROVALS {
+                    approvals.push(RunApproval {
+                        step: step.clone(),
+                        about: *about,
+                        id: id.clone(),
+                        guardian: guardian.clone(),
+                        expires_at: *expires_at,
+                    });
+                }
+            }
             EventKind::RunWaiting { error } => {
                 if let Some(step) = &error.step
                     && self.step_positions.contains_key(step.as_str())
@@ -222,6 +238,7 @@ impl RunState {
                 self.run.status = *status;
                 self.run.output.clone_from(output);
                 self.run.error.clone_from(error);
+                self.run.approvals.clear();
                 self.run.finished_at = Some(event.at);
             }
         }

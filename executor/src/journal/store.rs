@@ -277,17 +277,17 @@ impl RunStore {
         }
     }
 
-    /// Appends an event without waiting, and deletes the sealed values of the event numbered `obsolete`.
+    /// Appends an event without waiting, with the changes of sealed values.
     /// The event is committed before any later event of its run. When that fails, later events cannot be
     /// appended either.
     pub(crate) fn append_later(
         &self,
         event: RunEvent,
         epoch: LeaseEpoch,
-        obsolete: Option<u64>,
+        besides: SealedChanges,
         committed: Arc<watch::Sender<u64>>,
     ) {
-        let (event, besides) = (Box::new(event), SealedChanges { sealed: None, obsolete });
+        let event = Box::new(event);
         self.submit_later(WriterTask::Append(JournalItem::Event {
             event,
             epoch,

@@ -14,7 +14,7 @@ use super::ownership::may_touch;
 use super::prepare::ResolvedRun;
 use super::shown_plan::{PlanContents, ShownPlan, differences};
 use crate::config::Limits;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorDetails, ErrorKind};
 use crate::journal::store::NewPlan;
 
 /// The time during which a plan can be run.
@@ -192,9 +192,12 @@ fn differ(found: &[String]) -> Error {
     if let Some(more @ 1..) = found.len().checked_sub(MAX_LISTED) {
         listed.push(format!("and {more} more"));
     }
+    let differences = listed.clone();
     let listed = listed.join("; ");
     let message = format!("the run would differ from the plan: {listed}");
-    Error::new(ErrorKind::PlanDiffers, message).with_hint(PLAN_AGAIN_HINT)
+    Error::new(ErrorKind::PlanDiffers, message)
+        .with_hint(PLAN_AGAIN_HINT)
+        .with_details(ErrorDetails::PlanDifferences(differences))
 }
 
 /// The id under which a plan is stored: a reader of the database cannot derive the token from it.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use a2s::Digest;
-use a2s_api::{Caller, Principal};
 use a2s_api::{
-    EventKind, ExecutionRequest, PlanRequest, Run, RunEvent, RunStarted, TraceContext, TriggerEvent,
+    Caller, EventKind, ExecutionRequest, MAX_INTENT_LENGTH, PlanRequest, Principal, Run, RunEvent,
+    RunStarted, TraceContext, TriggerEvent, is_intent,
 };
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -23,9 +23,6 @@ use crate::journal::run_state::{RunHeader, RunProgress, RunState, fold_events};
 use crate::journal::sealed_values::SealedValues;
 use crate::journal::store::{CreateResult, LeaseEpoch, NewRun, TenantQuota};
 use crate::secrets::{RunSecrets, secret_placeholder};
-
-/// The maximum length of an intent, in characters, as in a search.
-const MAX_INTENT_LENGTH: usize = 2000;
 
 /// Returns the key for finding a run. It contains the tenant, so that a tenant cannot find runs of others
 /// by guessing their keys. A header does not contain a line end, so the keys of the owner do not have this
@@ -253,10 +250,6 @@ enum RunRequest {
     Capability(PlanRequest),
     /// A plan, if it can be run.
     Plan(Box<Result<RedeemedPlan, Error>>),
-}
-
-fn is_intent(text: &str) -> bool {
-    !text.trim().is_empty() && text.chars().nth(MAX_INTENT_LENGTH).is_none()
 }
 
 /// The digest of a request. It leaves out how the caller waits for the response and how the capability was

@@ -57,6 +57,7 @@ async fn differences(app: &App, token: &str) -> String {
     assert_eq!((status, code.as_str()), (409, "A2S378"), "{problem}");
     assert!(problem.hint.unwrap().contains("a2s run NAME --dry-run"));
     let told = problem.detail.strip_prefix("the run would differ from the plan: ");
+    assert_eq!(told, Some(problem.differences.join("; ").as_str()));
     told.unwrap().to_owned()
 }
 

@@ -357,6 +357,7 @@ async fn everything_about_runs_needs_the_token() {
         (Method::POST, format!("/v1/executions/{id}/cancel"), Value::Null),
         (Method::POST, format!("/v1/executions/{id}/resume"), json!({"decision": "skip"})),
         (Method::POST, format!("/v1/executions/{id}/replay"), json!({})),
+        (Method::GET, format!("/v1/executions/{id}/exchanges"), Value::Null),
         (
             Method::POST,
             "/v1/triggers".to_owned(),
@@ -364,6 +365,7 @@ async fn everything_about_runs_needs_the_token() {
         ),
         (Method::POST, "/v1/plans".to_owned(), body),
         (Method::GET, "/v1/hosts".to_owned(), Value::Null),
+        (Method::GET, "/v1/usage".to_owned(), Value::Null),
         (Method::GET, "/v1/state".to_owned(), Value::Null),
         (Method::PUT, "/v1/state/a".to_owned(), json!(1)),
         (Method::DELETE, "/v1/state/a".to_owned(), Value::Null),
@@ -380,7 +382,7 @@ async fn everything_about_runs_needs_the_token() {
     ];
     let paths = App::openapi().paths.paths;
     let guarded = paths.keys().filter(|path| path.starts_with("/v1/")).count();
-    assert_eq!(guarded, 18, "a new route needs a line above");
+    assert_eq!(guarded, 20, "a new route needs a line above");
     for (method, path, body) in requests {
         for headers in [
             &[][..],
@@ -591,5 +593,5 @@ fn every_route_is_described_with_its_answers() {
             "{id}"
         );
     }
-    assert_eq!(ids.len(), 26);
+    assert_eq!(ids.len(), 28);
 }

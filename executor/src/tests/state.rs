@@ -151,8 +151,11 @@ async fn secrets_are_not_taken_from_what_is_stored_as_it_is() {
     let app = world.open().await;
     put(&app, "/v1/state/pin", json!("1234")).await;
     let refused = call(&app, Method::POST, "/v1/executions", &[], json!({"name": "Hidden"})).await;
-    let (status, code, _) = refused.problem();
+    let (status, code, problem) = refused.problem();
     assert_eq!((status, code.as_str()), (422, "A2S320"));
+    let named: Vec<_> =
+        problem.missing.iter().map(|field| (field.name.as_str(), field.secret)).collect();
+    assert_eq!(named, [("pin", true)]);
     let _ = run(&app, "Hidden", json!({"pin": "1234"})).await;
 }
 

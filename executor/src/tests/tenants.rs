@@ -375,3 +375,60 @@ async fn each_caller_has_its_share_of_event_streams() {
     assert_eq!(follow("ci", run).await.status(), StatusCode::OK);
     world.service.release("held");
 }
+
+/// Each counts their own runs, and an administrator those of all.
+#[tokio::test]
+async fn usage_is_counted_over_time_by_capability_tenant_and_error() {
+    let world = world().await;
+    let steps = json!([task("ask", "GET /status/404", json!({}), json!({}))]);
+    world.registry.publish("Bad", "1.0.0", &json!({"execution": sequence(steps)}));
+    let app = world.open().await;
+    let run = async |who: &str, name: &str| {
+        let body = json!({"name": name, "wait": true});
+        call_as(&app, who, Method::POST, "/v1/executions", body).await.run()
+    };
+    run("ci", "Ask").await;
+    world.pass(Duration::from_secs(3600));
+    run("root", "Ask").await;
+    let bad = run("ci", "Bad").await;
+    let usage = async |who: &str, query: &str| {
+        let path = format!("/v1/usage?{query}");
+        call_as(&app, who, Method::GET, &path, Value::Null).await
+    };
+    let own = usage("ci", "").await.body;
+    assert_eq!((&own["total"]["runs"], &own["total"]["succeeded"]), (&json!(2), &json!(1)));
+    assert_eq!(own["tenants"], Value::Null, "who else runs is for administrators");
+    assert_eq!(own["complete"], true);
+    let runs: Vec<_> =
+        own["intervals"].as_array().unwrap().iter().map(|one| &one["runs"]).collect();
+    assert_eq!((runs.len(), &runs[23..]), (25, &[&json!(1), &json!(1)][..]), "{own}");
+    assert_eq!(own["errors"], json!([{"code": "A2S357", "runs": 1, "latest": bad.id}]));
+
+    let all = usage("admin", "unit=day").await.body;
+    assert_eq!(all["total"]["runs"], 3);
+    let used: Vec<_> = all["capabilities"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            (
+                one["name"].as_str().unwrap(),
+                one["runs"].as_u64().unwrap(),
+                one["failed"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(used, [("Ask", 2, 0), ("Bad", 1, 1)]);
+    let tenants: Vec<_> =
+        all["tenants"].as_array().unwrap().iter().map(|one| &one["tenant"]).collect();
+    assert_eq!(tenants, ["ci", "owner"]);
+    assert!(all["total"]["p50_ms"].is_u64(), "{all}");
+
+    let long = usage("ci", "unit=minute&since=2020-01-01T00:00:00Z").await.body;
+    assert_eq!(
+        (&long["complete"], long["intervals"].as_array().unwrap().len()),
+        (&json!(false), 401)
+    );
+    let (status, _, _) = usage("ci", "unit=week").await.problem();
+    assert_eq!(status, 400);
+}

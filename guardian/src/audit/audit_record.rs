@@ -25,6 +25,8 @@ const MAX_TEXT_START: usize = 128;
 const MAX_ITEMS: usize = 32;
 /// The nesting depth up to which content is recorded.
 const MAX_DEPTH: usize = 48;
+/// The text in place of a secret.
+const SECRET: &str = "[secret]";
 /// The maximum length of the content of a record, in bytes.
 const MAX_CONTENT: usize = 16 << 10;
 
@@ -168,11 +170,13 @@ impl AuditRecord {
         }
         let decision = Self::new("decision", time, decided);
         let call = step.policy.redact(call, opened);
+        let is_redacted = matches!(call, Cow::Owned(_));
         let content = content_json(&call, opened);
         entries.push(
             decision
                 .with_json("capability", capability.as_deref())
                 .with_json("prepared", prepared.as_deref())
+                .with_json("redacted", is_redacted.then_some(b"true".as_slice()))
                 .with_json("content", Some(&content)),
         );
         entries
@@ -400,7 +404,7 @@ impl Serialize for TruncatedMembers<'_> {
             let is_secret = is_secret_name(name) || (is_secret_input && name == "value");
             let name = truncate_plain_text(name);
             match is_secret && !value.is_null() {
-                true => map.serialize_entry(&name, "[secret]")?,
+                true => map.serialize_entry(&name, SECRET)?,
                 false => map.serialize_entry(&name, &TruncatedValue { value, depth, opened })?,
             }
         }
@@ -439,6 +443,24 @@ fn truncate_plain_text(text: &str) -> Cow<'_, str> {
     let end =
         (0..=MAX_TEXT_START).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
     format!("{}… {}", &text[..end], describe_text(text)).into()
+}
+
+/// Returns true when the record of a decision leaves out a part of its message: a secret, what a rule
+/// redacts, or the rest of something long.
+pub(crate) fn leaves_out(record: &Value) -> bool {
+    fn is_gap(value: &Value) -> bool {
+        match value {
+            Value::String(text) => {
+                text.contains(SECRET)
+                    || text.contains(" bytes, sha256:")
+                    || text.ends_with(" more]")
+            }
+            Value::Array(items) => items.iter().any(is_gap),
+            Value::Object(members) => members.values().any(is_gap),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+    record["redacted"] == true || is_gap(&record["content"]) || is_gap(&record["prepared"])
 }
 
 /// Returns the length and digest of a text, by which it can be recognised later.

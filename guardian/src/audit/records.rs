@@ -319,7 +319,7 @@ impl RecordReader {
 }
 
 /// Returns the closed segments and the current one, as they were at one time.
-fn list_files(segments: &LogFiles) -> Result<(Vec<u64>, Option<File>), LogCorruption> {
+pub(super) fn list_files(segments: &LogFiles) -> Result<(Vec<u64>, Option<File>), LogCorruption> {
     let mut missing = None;
     for _ in 0..MAX_ATTEMPTS {
         let before = segments.closed_numbers()?;

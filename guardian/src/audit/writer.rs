@@ -1,8 +1,10 @@
 //! The writer of the log: one thread, so that all waiting callers share its flush. Without a flush each
 //! caller writes itself, because that takes less time than handing a record over.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -12,12 +14,19 @@ use super::hash_chain::HashChain;
 /// The most records that may wait. Later callers wait for a free slot, which slows the agents down instead
 /// of filling the memory.
 const MAX_WAITING: usize = 1024;
+/// The parts of the time that records without a waiting caller are kept back, and their number.
+const DELAY_STEP: Duration = Duration::from_micros(200);
+const DELAY_STEPS: u32 = 10;
 
 /// The writer of the log. The log is closed when the last copy is dropped and everything is written.
 #[derive(Clone, Debug)]
 pub(crate) enum AuditWriter {
     /// The thread that writes and flushes.
-    Thread(mpsc::Sender<WriteJob>),
+    Thread {
+        jobs: mpsc::Sender<WriteJob>,
+        /// Set while the last records could not be written.
+        is_failing: Arc<AtomicBool>,
+    },
     /// The file, which the operating system flushes at a time of its choice.
     File(Arc<Mutex<HashChain>>),
 }
@@ -25,7 +34,8 @@ pub(crate) enum AuditWriter {
 #[derive(Debug)]
 pub(crate) struct WriteJob {
     entries: Vec<AuditRecord>,
-    done: oneshot::Sender<bool>,
+    /// Told when the records are in the log, or cannot be written; none when no caller waits.
+    done: Option<oneshot::Sender<bool>>,
 }
 
 /// The error that records were not written to the log.
@@ -38,18 +48,20 @@ impl AuditWriter {
             return Ok(Self::File(Arc::new(Mutex::new(chain))));
         }
         let (jobs, waiting) = mpsc::channel(MAX_WAITING);
-        thread::Builder::new()
-            .name("audit".to_owned())
-            .spawn(move || write_jobs(chain, waiting))?;
-        Ok(Self::Thread(jobs))
+        let is_failing = Arc::<AtomicBool>::default();
+        let thread =
+            WriterThread { chain, is_failing: Arc::clone(&is_failing), unwritten: Vec::new() };
+        thread::Builder::new().name("audit".to_owned()).spawn(move || thread.run(waiting))?;
+        Ok(Self::Thread { jobs, is_failing })
     }
 
     /// Writes records, all or none. When this returns `Ok`, they are in the log.
     pub(crate) async fn append(&self, entries: Vec<AuditRecord>) -> Result<(), AppendError> {
         match self {
-            Self::Thread(jobs) => {
+            Self::Thread { jobs, .. } => {
                 let (done, written) = oneshot::channel();
-                jobs.send(WriteJob { entries, done }).await.map_err(|_| AppendError)?;
+                let job = WriteJob { entries, done: Some(done) };
+                jobs.send(job).await.map_err(|_| AppendError)?;
                 if written.await.unwrap_or(false) { Ok(()) } else { Err(AppendError) }
             }
             Self::File(chain) => {
@@ -59,25 +71,75 @@ impl AuditWriter {
             }
         }
     }
+
+    /// Writes records within some milliseconds, before all that are written later. While the log cannot be
+    /// written, this waits, as [`append`](Self::append) does.
+    pub(crate) async fn append_soon(&self, entries: Vec<AuditRecord>) -> Result<(), AppendError> {
+        match self {
+            Self::Thread { jobs, is_failing } if !is_failing.load(Ordering::Acquire) => {
+                jobs.send(WriteJob { entries, done: None }).await.map_err(|_| AppendError)
+            }
+            Self::Thread { .. } | Self::File(_) => self.append(entries).await,
+        }
+    }
 }
 
 fn append(chain: &mut HashChain, entries: &[AuditRecord]) -> std::io::Result<()> {
+    if entries.is_empty() {
+        return Ok(());
+    }
     chain.append(entries).inspect_err(|error| {
         let records = entries.len();
         tracing::error!(%error, records, "the audit log cannot be written; the guardian denies all steps");
     })
 }
 
-fn write_jobs(mut chain: HashChain, mut waiting: mpsc::Receiver<WriteJob>) {
-    let mut jobs = Vec::new();
-    while waiting.blocking_recv_many(&mut jobs, MAX_WAITING) != 0 {
-        let (entries, done): (Vec<_>, Vec<_>) =
-            jobs.drain(..).map(|job: WriteJob| (job.entries, job.done)).unzip();
-        let entries: Vec<AuditRecord> = entries.into_iter().flatten().collect();
-        let written = append(&mut chain, &entries).is_ok();
-        for done in done {
-            // Who asked may have gone; the record stays.
-            let _ = done.send(written);
+/// The thread that writes.
+struct WriterThread {
+    chain: HashChain,
+    is_failing: Arc<AtomicBool>,
+    /// Records of steps that were allowed already, which could not be written yet.
+    unwritten: Vec<AuditRecord>,
+}
+
+impl WriterThread {
+    fn run(mut self, mut waiting: mpsc::Receiver<WriteJob>) {
+        let mut jobs = Vec::new();
+        while waiting.blocking_recv_many(&mut jobs, MAX_WAITING) != 0 {
+            wait_for_caller(&mut jobs, &mut waiting);
+            self.write(&mut jobs);
+        }
+    }
+
+    fn write(&mut self, jobs: &mut Vec<WriteJob>) {
+        let mut entries = self.unwritten.clone();
+        entries.extend(jobs.iter().flat_map(|job| &job.entries).cloned());
+        let written = append(&mut self.chain, &entries).is_ok();
+        self.is_failing.store(!written, Ordering::Release);
+        if written {
+            self.unwritten.clear();
+        }
+        for WriteJob { entries, done } in jobs.drain(..) {
+            match done {
+                // Who asked may have gone; the record stays.
+                Some(done) => drop(done.send(written)),
+                // What is denied instead has no record; what was allowed gets one as soon as that is possible.
+                None if !written => self.unwritten.extend(entries),
+                None => {}
+            }
+        }
+    }
+}
+
+/// While no caller waits, takes further jobs for two milliseconds: one flush is enough for all.
+fn wait_for_caller(jobs: &mut Vec<WriteJob>, waiting: &mut mpsc::Receiver<WriteJob>) {
+    for _ in 0..DELAY_STEPS {
+        if MAX_WAITING <= jobs.len() || jobs.iter().any(|job| job.done.is_some()) {
+            return;
+        }
+        thread::sleep(DELAY_STEP);
+        while let Ok(job) = waiting.try_recv() {
+            jobs.push(job);
         }
     }
 }

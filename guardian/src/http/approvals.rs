@@ -2,45 +2,31 @@
 
 mod follow;
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use utoipa::ToSchema;
-use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::{ApproverToken, has_token, problem};
 use crate::App;
-use crate::bearer_token::TokenDigest;
 use crate::error::RejectionCode;
 use crate::policy::{Approval, ApprovalDecision, ApprovalState as Approved};
 
 const MAX_BODY: usize = 16 << 10;
 
 /// Returns the routes of approvals.
-pub(super) fn routes(app: App) -> Router {
-    let (routes, _) = api_routes().split_for_parts();
-    routes.layer(DefaultBodyLimit::max(MAX_BODY)).with_state(app)
-}
-
-/// Returns the OpenAPI description of these routes.
-pub(crate) fn openapi() -> OpenApi {
-    let (_, description) = api_routes().split_for_parts();
-    description
-}
-
-fn api_routes() -> OpenApiRouter<App> {
+pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list_approvals))
         .routes(routes!(get_approval))
         .routes(routes!(approve))
         .routes(routes!(reject))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
 }
 
 /// The approvals that wait for a person, or that are decided and not used yet.
@@ -105,12 +91,10 @@ struct ApprovalListQuery {
 )]
 async fn list_approvals(
     State(app): State<App>,
+    _: ApproverToken,
     wanted: Result<Query<ApprovalListQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
-    if let Err(code) = check_token(&app, &headers) {
-        return problem(code);
-    }
     let Ok(Query(wanted)) = wanted else { return problem(RejectionCode::BadStatus) };
     let state = |status: &String| match status.as_str() {
         "all" => Some(None),
@@ -147,7 +131,7 @@ async fn get_approval(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    let may_approve = check_token(&app, &headers).is_ok();
+    let may_approve = has_token(&headers, app.config.token.as_ref());
     if !may_approve && !has_token(&headers, app.config.client_token.as_ref()) {
         return problem(RejectionCode::Unauthorized);
     }
@@ -174,11 +158,11 @@ async fn get_approval(
 )]
 async fn approve(
     State(app): State<App>,
+    _: ApproverToken,
     Path(id): Path<String>,
-    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    settle_request(&app, &id, &headers, body, true).await
+    settle_request(&app, &id, body, true).await
 }
 
 /// Reject a pending action: it is denied until the approval expires
@@ -194,22 +178,20 @@ async fn approve(
 )]
 async fn reject(
     State(app): State<App>,
+    _: ApproverToken,
     Path(id): Path<String>,
-    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    settle_request(&app, &id, &headers, body, false).await
+    settle_request(&app, &id, body, false).await
 }
 
 async fn settle_request(
     app: &App,
     id: &str,
-    headers: &HeaderMap,
     body: Result<Bytes, BytesRejection>,
     is_approved: bool,
 ) -> Response {
     let decided = async {
-        check_token(app, headers)?;
         let body = body.map_err(|_| RejectionCode::TooLarge)?;
         let words = match body.is_empty() {
             true => ApprovalDecisionRequest::default(),
@@ -227,35 +209,4 @@ async fn settle_request(
         Ok(approval) => axum::Json(approval).into_response(),
         Err(code) => problem(code),
     }
-}
-
-/// Requires the guardian's token: a client that may ask for a decision may not approve.
-fn check_token(app: &App, headers: &HeaderMap) -> Result<(), RejectionCode> {
-    if has_token(headers, app.config.token.as_ref()) {
-        Ok(())
-    } else {
-        Err(RejectionCode::Unauthorized)
-    }
-}
-
-/// Returns true when a request has this token.
-fn has_token(headers: &HeaderMap, token: Option<&TokenDigest>) -> bool {
-    let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    // The name of the scheme is in any case (RFC 9110, section 11.1).
-    let given = given.and_then(|value| value.split_once(' '));
-    let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    let given = given.map(|(_, token)| token.trim());
-    given.is_some_and(|given| token.is_some_and(|token| token.matches(given)))
-}
-
-/// Builds a response with problem details (RFC 9457).
-fn problem(code: RejectionCode) -> Response {
-    let row = code.mapping();
-    // An agent gets a denial for this; here only the status reports it.
-    let status = if code == RejectionCode::AuditUnavailable { 503 } else { row.status };
-    let body = json!({
-        "type": "about:blank", "title": row.text, "status": status, "code": row.name, "detail": row.text,
-    });
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-    (status, [(CONTENT_TYPE, "application/problem+json")], body.to_string()).into_response()
 }

@@ -165,6 +165,12 @@ pub(super) fn is_preview(call: &MethodCall) -> bool {
     capability.and_then(|members| members.get("preview")) == Some(&Value::Bool(true))
 }
 
+/// Returns true when the agent states that the step changes nothing.
+pub(crate) fn is_read_only(call: &MethodCall) -> bool {
+    let capability = call.context().and_then(|context| context.extra.get("capability"));
+    capability.and_then(|members| members.get("readOnly")) == Some(&Value::Bool(true))
+}
+
 /// Returns true when the inputs can be read in only one way. Two inputs of one name, or `body` next to
 /// `body.city`, would let a condition see another value than the tool does.
 fn are_inputs_clear(call: &MethodCall) -> bool {

@@ -6,6 +6,7 @@ mod cases;
 mod hooks;
 mod hostile;
 mod limits;
+mod log;
 mod policy;
 mod service;
 mod shadow;

@@ -157,9 +157,14 @@ impl World {
         GuardianClient::new(url, Options::default()).unwrap()
     }
 
+    /// The path of the audit log.
+    pub(crate) fn log(&self) -> std::path::PathBuf {
+        self.dir.path().join("guardian/audit.jsonl")
+    }
+
     /// The records of the audit log, after its chain was checked.
     pub(crate) fn records(&self) -> Vec<Value> {
-        let path = self.dir.path().join("guardian/audit.jsonl");
+        let path = self.log();
         guardian::audit::verify(&path).unwrap();
         let text = std::fs::read_to_string(path).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

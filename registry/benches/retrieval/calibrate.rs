@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use registry::retrieval::{FitEvidence, FusedCandidate};
+use registry::retrieval::{FEATURES, FusedCandidate, read_evidence};
 use serde_json::{Value, json};
 
 use crate::figures::percent;
@@ -21,16 +21,14 @@ const QUERIES: usize = 150;
 const FOREIGN_QUERIES: usize = 20;
 /// The number of hits of a query that count.
 const HITS: usize = 10;
-/// As in `registry/src/fit.rs`.
-const MIN_LEAD: f64 = -0.25;
 const ROUNDS: usize = 50;
 /// It keeps the weight of a feature that is always the same at 0.
 const RIDGE: f64 = 1e-3;
 const RANGES: usize = 10;
-const FEATURES: [&str; 7] =
-    ["start", "height", "nearest", "lead", "among", "compared", "relevance"];
+/// The number of weights: the last one is that of the relevance.
+const WEIGHTS: usize = FEATURES.len() + 1;
 
-type Weights = [f64; FEATURES.len()];
+type Weights = [f64; WEIGHTS];
 
 /// One hit of one query.
 struct Sample {
@@ -53,6 +51,7 @@ pub(crate) fn measure(model: &Model, folder: &Path, tuning: &[&str], test: &[&st
     let fitted = fit(&tuning);
     let coefficients = FEATURES
         .iter()
+        .chain(&["relevance"])
         .zip(fitted)
         .map(|(name, weight)| json!({"of": name, "weight": round(weight)}));
     let errors = [("tuning", &tuning), ("test", &test)].into_iter().flat_map(|(sets, samples)| {
@@ -110,21 +109,16 @@ fn hits_of(
     group: &(String, usize, bool),
 ) -> Vec<Sample> {
     let found = shelf.find(query, model);
-    let evidence = FitEvidence::of(&found, shelf.scales());
-    let FitEvidence { nearest, lead, among, compared } = evidence;
+    let evidence = read_evidence(&found, shelf.scales());
     let hits = shelf.fuse(&found).into_iter().take(HITS).filter(|hit| hit.height.is_finite());
     let sample = |(rank, hit): (usize, FusedCandidate)| Sample {
         group: group.clone(),
         rank,
-        features: [
-            1.0,
-            hit.height,
-            if lead.is_some() { nearest } else { 0.0 },
-            lead.map_or(0.0, |lead| lead.max(MIN_LEAD)),
-            among.ln(),
-            compared.max(1.0).ln(),
-            hit.relevance,
-        ],
+        features: {
+            let [start, height, nearest, lead, among, compared] = evidence.features(hit.height);
+            // Words alone were compared with nothing.
+            [start, height, nearest, lead, among, compared.max(0.0), hit.relevance]
+        },
         is_right: gold.is_some_and(|gold| gold.contains(shelf.group(hit.capability))),
         score: hit.score(),
         minimum: hit.evidence.minimum(),
@@ -153,7 +147,7 @@ fn fit(samples: &[Sample]) -> Weights {
     let weights = weights(samples);
     for _ in 0..ROUNDS {
         let mut gradient = model.map(|weight| RIDGE * weight);
-        let mut curvature = [[0.0; FEATURES.len()]; FEATURES.len()];
+        let mut curvature = [[0.0; WEIGHTS]; WEIGHTS];
         for (index, row) in curvature.iter_mut().enumerate() {
             row[index] = RIDGE;
         }
@@ -177,9 +171,9 @@ fn fit(samples: &[Sample]) -> Weights {
 }
 
 /// Solves a system of equations with a positive definite matrix.
-fn solve(mut matrix: [Weights; FEATURES.len()], mut right: Weights) -> Weights {
-    for pivot in 0..FEATURES.len() {
-        for row in 0..FEATURES.len() {
+fn solve(mut matrix: [Weights; WEIGHTS], mut right: Weights) -> Weights {
+    for pivot in 0..WEIGHTS {
+        for row in 0..WEIGHTS {
             if row != pivot {
                 let factor = matrix[row][pivot] / matrix[pivot][pivot];
                 let subtracted = matrix[pivot];

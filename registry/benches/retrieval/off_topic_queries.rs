@@ -55,10 +55,7 @@ fn is_same_shelf(a: &Set, b: &Set) -> bool {
 }
 
 fn share_of_nothing(shelf: &Shelf<'_>, queries: &[Query], model: &Model) -> f64 {
-    let nothing = queries.iter().filter(|query| {
-        let found = shelf.find(&query.query, model);
-        !shelf.fuse(&found).iter().any(|candidate| candidate.fits)
-    });
+    let nothing = queries.iter().filter(|query| shelf.fits_nothing(&query.query, model));
     nothing.count() as f64 / queries.len().max(1) as f64
 }
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use a2s_intent::entity::Entity;
 use registry::embed::{EmbeddingSource, IndexedText, index_text};
 use registry::retrieval::{
-    BruteForceIndex, CANDIDATE_LIMIT, CapabilityId, CapabilityVectors, Entity, FusedCandidate,
-    FusionScales, ProbeHits, SERVICE_LIMIT, entity_of_parameter, fuse, lift_prerequisites,
-    lift_services, searched_words,
+    BruteForceIndex, CANDIDATE_LIMIT, CapabilityId, CapabilityVectors, FusedCandidate,
+    FusionScales, ProbeHits, SERVICE_LIMIT, fuse, lift_prerequisites, lift_services,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -17,8 +17,8 @@ use crate::model::Model;
 /// Sets that constants are chosen on.
 pub(crate) const TUNING: [&str; 3] = ["apibank", "toole_multi", "azure"];
 /// Sets that nothing is chosen on.
-pub(crate) const TEST: [&str; 5] =
-    ["toole", "sealtools", "stabletoolbench", "bfcl", "restbench_tmdb"];
+pub(crate) const TEST: [&str; 6] =
+    ["toole", "sealtools", "stabletoolbench", "bfcl", "restbench_tmdb", "arazzo"];
 
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Tool {
@@ -108,7 +108,7 @@ struct ShelvedTool<'s> {
     group: &'s str,
     service: Option<&'s str>,
     needs: Vec<Entity>,
-    searches: Entity,
+    searches: Option<Entity>,
 }
 
 impl<'s> Shelf<'s> {
@@ -164,8 +164,8 @@ impl<'s> Shelf<'s> {
                 group: &tool.group,
                 // A set of one service does not name it.
                 service: tool.namespace.as_deref(),
-                needs: parameters.filter_map(|p| entity_of_parameter(&p.name)).collect(),
-                searches: searched_words(&tool.name),
+                needs: parameters.filter_map(|p| Entity::of_parameter(&p.name)).collect(),
+                searches: Entity::of_search(&tool.name),
             };
             shelf.tools.insert(id, shelved);
         }
@@ -192,6 +192,11 @@ impl<'s> Shelf<'s> {
         candidates
     }
 
+    /// Returns true when nothing fits an intent.
+    pub(crate) fn fits_nothing(&self, intent: &str, model: &Model) -> bool {
+        !self.fuse(&self.find(intent, model)).iter().any(|candidate| candidate.fits)
+    }
+
     pub(crate) fn lift_services(&self, candidates: &mut [FusedCandidate]) {
         let most = candidates.len().min(SERVICE_LIMIT);
         lift_services(&mut candidates[..most], |id| self.tools[&id].service.into_iter().collect());
@@ -202,15 +207,15 @@ impl<'s> Shelf<'s> {
     }
 
     /// The searches of the same service for what a capability takes.
-    fn prerequisites(&self, id: CapabilityId) -> Vec<CapabilityId> {
+    fn prerequisites(&self, id: CapabilityId) -> Vec<(CapabilityId, String)> {
         let tool = &self.tools[&id];
         let is_needed = |other: &ShelvedTool<'_>| {
             tool.service.is_some()
                 && other.service == tool.service
-                && tool.needs.iter().any(|entity| entity.is_subset(&other.searches))
+                && other.searches.as_ref().is_some_and(|found| tool.needs.contains(found))
         };
         let others = self.tools.iter().filter(|(other, tool)| **other != id && is_needed(tool));
-        others.map(|(other, _)| *other).collect()
+        others.map(|(other, _)| (*other, String::new())).collect()
     }
 
     pub(crate) fn group(&self, id: CapabilityId) -> &'s str {

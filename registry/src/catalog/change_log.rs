@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use a2s::CapabilityName;
 use a2s_api::Caller;
-use a2s_api::{AuditEntry, AuditPage, ChangePage};
+use a2s_api::{AuditEntry, AuditPage, ChangePage, MirroredRegistry};
 use jiff::Timestamp;
 
 use crate::change_feed::ChangeFeed;
@@ -56,6 +56,14 @@ impl ChangeLog {
         entries.truncate(limit as usize);
         let next = entries.last().map(|last| last.seq).filter(|_| has_more);
         Ok(AuditPage { entries, next })
+    }
+
+    /// Returns the registries that versions were copied from.
+    ///
+    /// # Errors
+    /// Fails when the store does not respond.
+    pub(crate) async fn mirrors(&self) -> Result<Vec<MirroredRegistry>, Error> {
+        Ok(self.store.list_mirrors().await?)
     }
 
     /// Removes audit entries from before a time, and returns the number of removed entries.

@@ -11,8 +11,11 @@ use a2s::{
     CandidateVersion as _, CapabilityName, Dependency, DependencyIndex, Digest, InputField,
     JsonTypes, VersionInfo,
 };
-use a2s_api::{CapabilityGraph, CompatibleIo, GraphEdge, GraphNode, SharedService};
+use a2s_api::{
+    CapabilityGraph, CompatibleIo, GraphEdge, GraphNode, PrerequisiteSearch, SharedService,
+};
 
+use super::prerequisite_searches::find_prerequisite_searches;
 use super::{FetchedVersion, VersionReader, VersionSelection};
 use crate::Error;
 use crate::documents::{CapabilityFacts, VerifiedDocument};
@@ -92,7 +95,19 @@ pub(crate) async fn build_graph(
         None
     };
     let facts = &root.document.facts;
+    let searches = find_prerequisite_searches(
+        &*versions.store,
+        &facts.name,
+        &facts.domains,
+        &facts.parameters,
+    );
+    let prerequisites = searches.await?.into_iter().map(|(entry, input)| PrerequisiteSearch {
+        capability: entry.name,
+        version: entry.version,
+        input,
+    });
     Ok(CapabilityGraph {
+        prerequisites: prerequisites.collect(),
         root: root.id(),
         nodes,
         edges,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use a2s::CapabilityName;
 use a2s::Digest;
-use a2s_api::{CapabilityStats, OutcomeReport, OutcomeWeights};
+use a2s_api::{CapabilityStats, OutcomeReport, OutcomeWeights, is_intent};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
@@ -26,8 +26,6 @@ use crate::{Clock, Error};
 const MAX_NAME_LENGTH: usize = 64;
 /// The most hosts in a report.
 const MAX_HOSTS: usize = 64;
-/// The maximum length of an intent, in characters, as in a search.
-const MAX_INTENT_LENGTH: usize = 2000;
 /// The time after its end in which a run may be reported. Runs are remembered for twice as long, so that a
 /// repeated report never counts again.
 const REPORT_WITHIN: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -214,10 +212,6 @@ fn check_report(report: &OutcomeReport) -> Result<(), &'static str> {
     } else {
         Ok(())
     }
-}
-
-fn is_intent(text: &str) -> bool {
-    !text.trim().is_empty() && text.chars().nth(MAX_INTENT_LENGTH).is_none()
 }
 
 fn subtract_span(time: Timestamp, span: SignedDuration) -> Timestamp {

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use a2s::{CapabilityName, Permission};
 use a2s_api::{
-    BatchSearchResponse, IntentSearchResponse, MatchStrength, NearMiss, SearchHit, SearchLevel,
-    SearchMetadata, SearchMode, SearchRequest, SearchResponse, ServiceSearchResponse,
+    BatchSearchResponse, IntentSearchResponse, MatchStrength, NearMiss, NeededBy, SearchCounts,
+    SearchHit, SearchLevel, SearchMetadata, SearchMode, SearchRequest, SearchResponse,
+    ServiceSearchResponse,
 };
 use a2s_intent::effect::{CapabilityEffects, Effect, contradiction, wanted_effect};
 use a2s_intent::{UnderstoodInputs, understand_inputs};
@@ -26,6 +27,7 @@ use utoipa::ToSchema;
 use self::cursor::MAX_WALK_HITS;
 use self::language::foreign_language;
 use self::request::ValidSearch;
+use super::prerequisite_searches::find_prerequisite_searches;
 use crate::documents::{DocumentReader, HitSummary};
 use crate::embed::SentenceVector;
 use crate::embedding_service::{DegradedReason, EmbeddingService, IntentProbes};
@@ -35,18 +37,16 @@ use crate::live_version_cache::LiveVersionCache;
 use crate::metrics::{Metrics, SearchLabels, SearchResult};
 use crate::rank::{self, RankStrategy, RankedChoice, RankingFeatures};
 use crate::retrieval::{
-    CANDIDATE_LIMIT, DEMANDING_HITS, FusedCandidate, FusionScales, IntentTexts, Prerequisite,
-    SEARCH_WORDS, SERVICE_LIMIT, STRONG_SCORE, entity_of_parameter, fuse, lift_prerequisites,
-    lift_services, lower_contradictions, searched_words,
+    CANDIDATE_LIMIT, DEMANDING_HITS, FusedCandidate, IntentTexts, Prerequisite, SERVICE_LIMIT,
+    STRONG_SCORE, fuse, lift_prerequisites, lift_services, lower_contradictions,
 };
+use crate::search_counts::{CountedSearch, SearchCounter};
 use crate::store::{CapabilityId, RegistryStore, VersionEntry, VersionId};
 use crate::vectors::{self, PointFilter, QueryResults, VectorHit, VectorIndex};
 use crate::{Clock, Error};
 
 /// The most near misses in a response without hits.
 const MAX_NEAREST: usize = 3;
-/// The most capabilities of a service, for each word for a search, among which prerequisites are looked for.
-const MAX_SEARCHES_OF_SERVICE: u32 = 100;
 
 /// The response to a search. Its form depends on the request.
 #[derive(Debug, Serialize, ToSchema)]
@@ -76,15 +76,33 @@ struct SearchCandidates {
     degraded: Option<DegradedReason>,
 }
 
-/// Names and summaries of capabilities.
-type NamedSummaries = BTreeMap<CapabilityId, (CapabilityName, Arc<HitSummary>)>;
+/// The name and the summary of a capability.
+type NamedSummary = (CapabilityName, Arc<HitSummary>);
+
+/// The rules by which the documents of candidates count.
+struct DocumentRules {
+    /// The effect that the intent asks for.
+    wanted: Option<Effect>,
+    counts_services: bool,
+    /// Set when the search is filtered: then prerequisites must be candidates, because the index alone knows
+    /// the filter.
+    is_filtered: bool,
+}
+
+impl DocumentRules {
+    /// The number of candidates whose documents are needed. A document is read for each of them.
+    fn document_count(&self) -> usize {
+        let needs_all = self.counts_services || self.wanted.is_some();
+        if needs_all { SERVICE_LIMIT } else { DEMANDING_HITS }
+    }
+}
 
 /// A candidate with its ranking.
 struct RankedHit {
     entry: Arc<VersionEntry>,
     contradicts: bool,
     /// The hit that needs this one.
-    needed_by: Option<CapabilityName>,
+    needed_by: Option<NeededBy>,
     merits: RankingFeatures,
     chosen: RankedChoice,
 }
@@ -127,6 +145,7 @@ pub(crate) struct SearchService {
     pub(crate) host_health: Arc<HostHealthTracker>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
+    pub(crate) counter: SearchCounter,
     /// The time that a search right after the start waits for the index.
     pub(crate) index_wait: Duration,
     /// The identity of the store. It marks cursors, so that those of another store are recognised.
@@ -270,15 +289,15 @@ impl SearchService {
                 probe.compare(hits, |capability| sentences.get(&capability).map(AsRef::as_ref))
             });
             let compared: Vec<_> = compared.collect();
-            let sentence = match mode {
-                Some(SearchMode::Quality) => embeddings.sentence_scale(),
-                Some(SearchMode::Fast) | None => None,
-            };
-            let scales = FusionScales { among, cosine: index.identity().scale, sentence };
+            let scales = embeddings.fusion_scales(index.identity(), mode, among);
             let mut fused = fuse(&compared, &scales);
             let wanted = wanted_effect(intent);
-            let prerequisites =
-                self.apply_documents(&mut fused, wanted, scales.counts_services(), asked).await?;
+            let rules = DocumentRules {
+                wanted,
+                counts_services: scales.counts_services(),
+                is_filtered: asked.filter != PointFilter::default(),
+            };
+            let prerequisites = self.apply_documents(&mut fused, &rules, None).await?;
             let (fitting, rest): (Vec<_>, Vec<_>) =
                 fused.into_iter().partition(|candidate| candidate.fits);
             let is_lost = fitting.is_empty() && mode.is_some();
@@ -315,42 +334,30 @@ impl SearchService {
         Ok(entries.iter().filter_map(of_entry).collect())
     }
 
-    /// Applies what the documents of the best candidates say.
+    /// Applies what the documents of the best candidates say: their services count, one that does something
+    /// else than the wanted effect comes after others, and the best bring what they need first. `own` is the
+    /// summary of a document that takes the place of a capability's published one.
     async fn apply_documents(
         &self,
         candidates: &mut Vec<FusedCandidate>,
-        wanted: Option<Effect>,
-        counts_services: bool,
-        asked: &ValidSearch<'_>,
+        rules: &DocumentRules,
+        own: Option<(CapabilityId, NamedSummary)>,
     ) -> Result<Vec<Prerequisite>, Error> {
         // Documents never raise the best score.
         if !candidates.iter().any(|candidate| candidate.fits) {
             return Ok(Vec::new());
         }
-        let ids = candidates.iter().take(SERVICE_LIMIT).map(|candidate| candidate.capability);
-        let summaries = self.load_named_summaries(ids).await?;
-        let is_filtered = asked.filter != PointFilter::default();
-        self.apply_summaries(candidates, &summaries, wanted, counts_services, is_filtered).await
-    }
-
-    /// Applies the summaries of candidates: their services count, one that does something else than the wanted
-    /// effect comes after others, and the best bring what they need first. When the search is filtered, only
-    /// candidates are brought: the index alone knows the filter.
-    async fn apply_summaries(
-        &self,
-        candidates: &mut Vec<FusedCandidate>,
-        summaries: &NamedSummaries,
-        wanted: Option<Effect>,
-        counts_services: bool,
-        is_filtered: bool,
-    ) -> Result<Vec<Prerequisite>, Error> {
-        if counts_services {
+        let own_id = own.as_ref().map(|(id, _)| *id);
+        let ids = candidates.iter().take(rules.document_count()).map(|c| c.capability);
+        let mut summaries = self.load_named_summaries(ids.filter(|id| Some(*id) != own_id)).await?;
+        summaries.extend(own);
+        if rules.counts_services {
             lift_services(candidates, |id| match summaries.get(&id) {
                 Some((_, summary)) => summary.domains.iter().collect(),
                 None => Vec::new(),
             });
         }
-        if let Some(wanted) = wanted {
+        if let Some(wanted) = rules.wanted {
             lower_contradictions(candidates, |id| {
                 summaries.get(&id).is_some_and(|(name, summary)| {
                     contradiction(wanted, &effects_of(name, summary))
@@ -359,13 +366,16 @@ impl SearchService {
         }
         let mut needed = BTreeMap::new();
         for candidate in candidates.iter().take(DEMANDING_HITS).filter(|hit| hit.fits) {
-            let Some((_, summary)) = summaries.get(&candidate.capability) else { continue };
-            let searches = self.find_prerequisites(candidate.capability, summary).await?;
-            needed.insert(candidate.capability, searches);
+            let Some((name, summary)) = summaries.get(&candidate.capability) else { continue };
+            let HitSummary { domains, parameters, .. } = summary.as_ref();
+            let searches =
+                find_prerequisite_searches(&*self.store, name, domains, parameters).await?;
+            let searches = searches.into_iter().map(|(entry, input)| (entry.capability, input));
+            needed.insert(candidate.capability, searches.collect::<Vec<_>>());
         }
-        if is_filtered {
+        if rules.is_filtered {
             let known: BTreeSet<_> = candidates.iter().map(|known| known.capability).collect();
-            needed.values_mut().for_each(|searches| searches.retain(|id| known.contains(id)));
+            needed.values_mut().for_each(|searches| searches.retain(|(id, _)| known.contains(id)));
         }
         Ok(lift_prerequisites(candidates, |id| needed.get(&id).cloned().unwrap_or_default()))
     }
@@ -374,43 +384,15 @@ impl SearchService {
     async fn load_named_summaries(
         &self,
         ids: impl IntoIterator<Item = CapabilityId>,
-    ) -> Result<NamedSummaries, Error> {
+    ) -> Result<BTreeMap<CapabilityId, NamedSummary>, Error> {
         let entries = self.live_versions.load(ids).await?;
         let listed: Vec<_> = entries.values().map(AsRef::as_ref).collect();
-        let summaries = self.load_summaries(&listed).await?;
+        let summaries = self.load_ranking_summaries(&listed).await?;
         let named = entries
             .iter()
             .zip(summaries)
             .filter_map(|((id, entry), summary)| Some((*id, (entry.name.clone(), summary?))));
         Ok(named.collect())
-    }
-
-    /// The searches of the same services for what the parameters of a capability take the id of.
-    async fn find_prerequisites(
-        &self,
-        capability: CapabilityId,
-        summary: &HitSummary,
-    ) -> Result<Vec<CapabilityId>, Error> {
-        let parameters = summary.parameters.iter();
-        let needs: BTreeSet<_> =
-            parameters.filter_map(|parameter| entity_of_parameter(&parameter.name)).collect();
-        if needs.is_empty() || summary.domains.is_empty() {
-            return Ok(Vec::new());
-        }
-        let searches = self
-            .store
-            .live_versions_with_word(&summary.domains, &SEARCH_WORDS, MAX_SEARCHES_OF_SERVICE)
-            .await?;
-        let is_needed = |entry: &VersionEntry| {
-            let found = searched_words(entry.name.as_str());
-            entry.capability != capability && needs.iter().any(|entity| entity.is_subset(&found))
-        };
-        let needed: BTreeSet<_> = searches
-            .iter()
-            .filter(|entry| is_needed(entry))
-            .map(|entry| entry.capability)
-            .collect();
-        Ok(needed.into_iter().collect())
     }
 
     /// Ranks the candidates of each intent with the first strategy that admits a candidate. Leaves out
@@ -454,7 +436,10 @@ impl SearchService {
                 let merits = *merits.get(chosen.index)?;
                 let needed = found.prerequisites.iter();
                 let mut needed = needed.filter(|p| p.capability == candidate.capability);
-                let needed_by = needed.find_map(|p| Some(heads.get(&p.needed_by)?.name.clone()));
+                let needed_by = needed.find_map(|p| {
+                    let name = heads.get(&p.needed_by)?.name.clone();
+                    Some(NeededBy { name, input: p.input.clone() })
+                });
                 let entry = Arc::clone(entry);
                 let contradicts = candidate.contradicts;
                 Some(RankedHit { entry, contradicts, needed_by, merits, chosen })
@@ -485,7 +470,7 @@ impl SearchService {
             return Ok(BTreeMap::new());
         }
         let entries: Vec<_> = entries.collect();
-        let summaries = self.load_summaries(&entries).await?;
+        let summaries = self.load_ranking_summaries(&entries).await?;
         let healths = entries.iter().zip(summaries).filter_map(|(entry, summary)| {
             Some((entry.id, unhealthy.worst_health(&summary?.domains)))
         });
@@ -550,6 +535,14 @@ impl SearchService {
         entries: &[&VersionEntry],
     ) -> Result<Vec<Option<Arc<HitSummary>>>, Error> {
         self.documents.load_summaries(entries, &*self.vectors.current_reader()?).await
+    }
+
+    /// The same to compare candidates: see [`crate::documents::DocumentReader::load_ranking_summaries`].
+    async fn load_ranking_summaries(
+        &self,
+        entries: &[&VersionEntry],
+    ) -> Result<Vec<Option<Arc<HitSummary>>>, Error> {
+        self.documents.load_ranking_summaries(entries, &*self.vectors.current_reader()?).await
     }
 
     /// The nearest candidates that do not fit, the nearest first. Used when nothing fits.
@@ -617,19 +610,33 @@ impl SearchService {
     }
 
     fn count_search(&self, reply: &AnySearchResponse) {
-        let one = |metadata: &SearchMetadata| {
+        let one = |metadata: &SearchMetadata, best: Option<MatchStrength>| {
             let fits = metadata.message.is_none();
             let result = if fits { SearchResult::hits } else { SearchResult::nothing_fits };
             self.metrics.searches.get_or_create(&SearchLabels { result }).inc();
             self.metrics.degraded_searches.inc_by(u64::from(metadata.degraded.is_some()));
+            let counted = match best {
+                _ if !fits => CountedSearch::WithoutHit,
+                Some(MatchStrength::Weak) => CountedSearch::Weak,
+                Some(MatchStrength::Strong) | None => CountedSearch::Strong,
+            };
+            self.counter.add((self.clock)(), counted);
+        };
+        let capabilities = |answer: &SearchResponse| {
+            one(&answer.metadata, answer.capabilities.first().map(|hit| hit.strength));
         };
         match reply {
-            AnySearchResponse::One(answer) => one(&answer.metadata),
+            AnySearchResponse::One(answer) => capabilities(answer),
             AnySearchResponse::Several(BatchSearchResponse { responses: answers }) => {
-                answers.iter().for_each(|answer| one(&answer.answer.metadata));
+                answers.iter().for_each(|answer| capabilities(&answer.answer));
             }
-            AnySearchResponse::Services(answer) => one(&answer.metadata),
+            AnySearchResponse::Services(answer) => one(&answer.metadata, None),
         }
+    }
+
+    /// Returns the numbers of searches by hour.
+    pub(crate) fn counts(&self) -> SearchCounts {
+        self.counter.counts((self.clock)())
     }
 }
 
@@ -662,7 +669,7 @@ fn to_hit(ranked: &RankedHit, facts: &IntentFacts<'_>, summary: &HitSummary) -> 
         contradiction,
         extracted,
         missing,
-        explanation: rank::explain_rank(merits, facts.strategy),
+        explanation: rank::explain_rank(merits, facts.strategy, needed_by.is_some()),
     }
 }
 

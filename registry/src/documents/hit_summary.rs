@@ -35,6 +35,33 @@ impl DocumentReader {
         try_join_all(summaries).await
     }
 
+    /// The same to compare many candidates: what was verified once is not read again. A hit is verified when
+    /// it is offered.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn load_ranking_summaries(
+        &self,
+        entries: &[&VersionEntry],
+        index: &dyn IndexReader,
+    ) -> Result<Vec<Option<Arc<HitSummary>>>, Error> {
+        let mut summaries: Vec<_> = {
+            let remembered = lock(&self.cards);
+            let cached = |entry: &&VersionEntry| {
+                let card = remembered.entries.get(&entry.digest)?;
+                card.is_of(entry).then(|| Arc::clone(&card.summary))
+            };
+            entries.iter().map(cached).collect()
+        };
+        let slots = summaries.iter_mut().zip(entries).filter(|(summary, _)| summary.is_none());
+        let (slots, unknown): (Vec<_>, Vec<_>) = slots.map(|(slot, entry)| (slot, *entry)).unzip();
+        if !unknown.is_empty() {
+            let read = self.load_summaries(&unknown, index).await?;
+            slots.into_iter().zip(read).for_each(|(slot, summary)| *slot = summary);
+        }
+        Ok(summaries)
+    }
+
     /// Loads the cached cards, and the missing ones from the index.
     async fn load_cards(
         &self,

@@ -92,8 +92,13 @@ impl SummaryCard {
 
     /// Returns true when the card belongs to this text and to the version of this entry.
     pub(super) fn is_valid_for(&self, text: Digest, entry: &VersionEntry) -> bool {
-        let Self { program: _, text: of, digest, name, version, summary: _ } = self;
-        (*of, *digest, name, version) == (text, entry.digest, &entry.name, &entry.version)
+        self.text == text && self.is_of(entry)
+    }
+
+    /// Returns true when the card belongs to the version of this entry.
+    pub(super) fn is_of(&self, entry: &VersionEntry) -> bool {
+        let Self { program: _, text: _, digest, name, version, summary: _ } = self;
+        (*digest, name, version) == (entry.digest, &entry.name, &entry.version)
     }
 }
 

@@ -27,26 +27,48 @@ struct OperationBank {
     sentence_scale: SimilarityScale,
 }
 
-/// Returns the nearness of a text to operations elsewhere: the mean [height](SimilarityScale::height) of the
-/// nearest ten.
+/// Returns the nearness of texts to operations elsewhere: of each, the mean
+/// [height](SimilarityScale::height) of the nearest ten.
 ///
-/// `table` and `sentence` are the vectors of the text by the table and by the sentence encoder.
+/// A text has its vectors by the table and by the sentence encoder.
 #[must_use]
-pub fn elsewhere_height(table: &[f32], sentence: &[f32]) -> f64 {
+pub fn elsewhere_heights(texts: &[(&[f32], &[f32])]) -> Vec<f64> {
     static BANK: LazyLock<OperationBank> = LazyLock::new(OperationBank::load);
+    if texts.is_empty() {
+        return Vec::new();
+    }
     let bank = &*BANK;
-    let heights = |cosines: Vec<f32>, scale: SimilarityScale| {
-        cosines.into_iter().map(move |cosine| scale.height(f64::from(cosine)))
-    };
-    let of_table = heights(bank.table.apply(table), bank.table_scale);
-    let of_sentence = heights(bank.sentence.apply(sentence), bank.sentence_scale);
-    let mut heights: Vec<_> = of_table.zip(of_sentence).map(|(a, b)| f64::midpoint(a, b)).collect();
-    heights.sort_by(|a, b| b.total_cmp(a));
-    heights.truncate(NEARBY);
-    heights.iter().sum::<f64>() / heights.len().max(1) as f64
+    // All texts at once: the bank is read once.
+    let tables: Vec<_> = texts.iter().flat_map(|(table, _)| *table).copied().collect();
+    let sentences: Vec<_> = texts.iter().flat_map(|(_, sentence)| *sentence).copied().collect();
+    let (tables, sentences) = (bank.table.apply(&tables), bank.sentence.apply(&sentences));
+    let by_text =
+        tables.chunks_exact(bank.table.rows()).zip(sentences.chunks_exact(bank.sentence.rows()));
+    by_text.map(|(tables, sentences)| bank.mean_of_nearest(tables, sentences)).collect()
 }
 
 impl OperationBank {
+    /// Returns the mean height of the nearest operations, by the cosines of all.
+    fn mean_of_nearest(&self, tables: &[f32], sentences: &[f32]) -> f64 {
+        let height = |scale: SimilarityScale, cosine: &f32| scale.height(f64::from(*cosine));
+        let pairs = tables.iter().zip(sentences);
+        let mut heights: Vec<_> = pairs
+            .map(|(table, sentence)| {
+                f64::midpoint(
+                    height(self.table_scale, table),
+                    height(self.sentence_scale, sentence),
+                )
+            })
+            .collect();
+        if heights.len() > NEARBY {
+            heights.select_nth_unstable_by(NEARBY, |a, b| b.total_cmp(a));
+            heights.truncate(NEARBY);
+            // The sum must not depend on how they were selected.
+            heights.sort_by(|a, b| b.total_cmp(a));
+        }
+        heights.iter().sum::<f64>() / heights.len().max(1) as f64
+    }
+
     fn load() -> Self {
         let read = |file| parse(file).expect("the banks in the binary are the committed ones");
         Self {
@@ -88,7 +110,7 @@ mod tests {
         let compare = |text: &str| {
             let sentence = QualityEmbedder::new().embed(&[text]).remove(0).unwrap();
             let table = BuiltIn::new().embed(text).unwrap();
-            elsewhere_height(&table, &sentence)
+            elsewhere_heights(&[(&table, &sentence)])[0]
         };
         let (known, unknown) =
             (compare("list the repositories of a user"), compare("water my tomatoes"));

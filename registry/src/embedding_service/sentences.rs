@@ -8,6 +8,7 @@ use a2s::Digest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::WeightedParts;
+use super::workers::EncoderWorkers;
 use crate::Error;
 use crate::embed::{Embedding, QualityEmbedder, SentenceVector};
 use crate::learned_intents::{LearnedMean, LearnedWeight};
@@ -25,7 +26,7 @@ const MAX_CACHED: usize = 131_072;
 #[derive(Debug)]
 pub(crate) struct SentenceService {
     embedder: QualityEmbedder,
-    threads: rayon::ThreadPool,
+    workers: EncoderWorkers,
     queue: Arc<Semaphore>,
     store: Arc<dyn RegistryStore>,
     /// Set when accepted intents count.
@@ -42,14 +43,11 @@ impl SentenceService {
     pub(super) fn start(store: Arc<dyn RegistryStore>, learns: bool) -> Result<Self, Error> {
         let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let count = processors.min(MAX_THREADS);
-        let threads = rayon::ThreadPoolBuilder::new()
-            .num_threads(count)
-            .thread_name(|number| format!("sentences-{number}"))
-            .build()
-            .map_err(|error| Error::Internal(error.into()))?;
+        let workers =
+            EncoderWorkers::start(count).map_err(|error| Error::Internal(error.into()))?;
         Ok(Self {
             embedder: QualityEmbedder::new(),
-            threads,
+            workers,
             queue: Arc::new(Semaphore::new(count * QUEUE_PER_THREAD)),
             store,
             learns,
@@ -83,7 +81,7 @@ impl SentenceService {
     ) -> Option<T> {
         let (sender, receiver) = oneshot::channel();
         let embedder = self.embedder.clone();
-        self.threads.spawn(move || {
+        self.workers.spawn(move || {
             let result = work(&embedder);
             drop(permit);
             // Who does not wait any more needs no result.

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::CapabilityName;
-use a2s_api::{AuditPage, ChangePage, RegistryChange, TrimAuditRequest, TrimAuditResponse};
+use a2s_api::{
+    AuditPage, ChangePage, MirrorList, RegistryChange, TrimAuditRequest, TrimAuditResponse,
+};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -149,6 +151,20 @@ pub(super) async fn read_audit(
     QueryParams(AuditParams { before, name, limit }): QueryParams<AuditParams>,
 ) -> Result<Json<AuditPage>, Error> {
     Ok(Json(app.catalog.log.audit(before, name.as_ref(), page_size(limit)?).await?))
+}
+
+/// List the registries that this one has copies of
+///
+/// A mirror (`a2s mirror`) states the registry that it copies. Each comes with the numbers of its
+/// capabilities and versions here, and the time of the last copy.
+#[utoipa::path(
+    get, path = "/v1/mirrors", tag = "changes",
+    responses(
+        (status = 200, description = "The registries", body = MirrorList),
+    ),
+)]
+pub(super) async fn list_mirrors(State(app): App) -> Result<Json<MirrorList>, Error> {
+    Ok(Json(MirrorList { mirrors: app.catalog.log.mirrors().await? }))
 }
 
 /// Remove old entries of the audit

@@ -170,18 +170,18 @@ impl FromRequest<Arc<HttpState>> for DocumentBody {
     }
 }
 
-/// The JSON object in the body.
+/// The JSON object in a body of at most `LIMIT` bytes.
 #[derive(Debug)]
-pub(super) struct JsonBody<T>(pub(super) T);
+pub(super) struct JsonBody<T, const LIMIT: usize = MAX_REQUEST_BYTES>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequest<Arc<HttpState>> for JsonBody<T> {
+impl<T: DeserializeOwned, const LIMIT: usize> FromRequest<Arc<HttpState>> for JsonBody<T, LIMIT> {
     type Rejection = Error;
 
     async fn from_request(request: Request, app: &Arc<HttpState>) -> Result<Self, Error> {
         check_media_type(request.headers(), |subtype| {
             subtype == "json" || subtype.ends_with("+json")
         })?;
-        let bytes = read_body(request, app, MAX_REQUEST_BYTES).await?;
+        let bytes = read_body(request, app, LIMIT).await?;
         // A list would be read as the members of the object, in their order.
         if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
             return Err(Error::MalformedBody("the body is a list, not an object".to_owned()));

@@ -2,7 +2,7 @@
 
 use a2s_api::{SelectionStrategy as Asked, StrategyWeights};
 
-use super::{ABSOLUTE_TERMS, PerTerm, RankingFeatures};
+use super::{ABSOLUTE_TERMS, PerAbsoluteTerm, PerTerm, RankingFeatures};
 use crate::Error;
 
 /// The maximum number of strategies in a list.
@@ -19,14 +19,14 @@ const PRESETS: [(&str, PerTerm); 7] = [
     ("healthiest", [0.5, 0.0, 0.0, 0.0, 0.0, 0.5]),
 ];
 
-const NO_MINIMUM: [f64; ABSOLUTE_TERMS.len()] = [0.0; ABSOLUTE_TERMS.len()];
+const NO_MINIMUM: PerAbsoluteTerm = [0.0; ABSOLUTE_TERMS.len()];
 
 /// The rule that ranks and filters hits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RankStrategy {
     name: String,
     shares: PerTerm,
-    minimum: [f64; ABSOLUTE_TERMS.len()],
+    minimum: PerAbsoluteTerm,
 }
 
 impl RankStrategy {
@@ -121,11 +121,7 @@ fn parse_weights(asked: &StrategyWeights) -> Result<RankStrategy, Error> {
     Ok(new_strategy("weights".to_owned(), &weights, minimum))
 }
 
-fn new_strategy(
-    name: String,
-    weights: &PerTerm,
-    minimum: [f64; ABSOLUTE_TERMS.len()],
-) -> RankStrategy {
+fn new_strategy(name: String, weights: &PerTerm, minimum: PerAbsoluteTerm) -> RankStrategy {
     let sum: f64 = weights.iter().sum();
     RankStrategy { name, shares: weights.map(|weight| weight / sum), minimum }
 }

@@ -1,7 +1,7 @@
 //! The lifecycle of names and versions, and its record.
 
 use a2s::{CapabilityName, Digest};
-use a2s_api::{AuditEntry, Deprecation, OwnerUpdate, RegistryAction};
+use a2s_api::{AuditEntry, Deprecation, MirroredRegistry, OwnerUpdate, RegistryAction};
 use a2s_api::{Caller, TokenScope, TokenSubject};
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -179,6 +179,9 @@ pub(crate) trait LifecycleStore: Send + Sync {
         which: HistoryQuery<'_>,
         limit: u32,
     ) -> Result<Vec<AuditEntry>, Error>;
+
+    /// Returns the registries that versions were copied from, by address.
+    async fn list_mirrors(&self) -> Result<Vec<MirroredRegistry>, Error>;
 
     /// Removes audit entries that are older than `before`, and records that. Entries that a new mirror
     /// needs stay: each publish, and the last entry of each kind about a version. Returns the number of

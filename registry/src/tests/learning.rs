@@ -209,8 +209,8 @@ async fn owners_forget_what_was_learned() {
     assert_eq!(hits(&world, INTENT).await, before);
     assert_eq!(stored(&world).await, 0);
     assert_eq!(forget().await, json!({"name": "ListDogBreeds", "changed": false}));
-    let nobody = "/v1/capabilities/Nobody/learned";
-    assert_eq!(world.ask(Some(TOKEN), "DELETE", nobody, None).await.code(), "A2S220");
+    let unknown = "/v1/capabilities/UnknownName/learned";
+    assert_eq!(world.ask(Some(TOKEN), "DELETE", unknown, None).await.code(), "A2S220");
     let audit = world.ask(Some(TOKEN), "GET", "/v1/audit?name=ListDogBreeds", None).await.json();
     assert_eq!(audit["entries"][0]["action"], "forget_intents", "{audit:#}");
 }

@@ -86,6 +86,14 @@ async fn a_mirror_changes_what_it_has_copied_and_nothing_else() {
     let third = Some(checksum(&cats("1.2.0")));
     assert_eq!(mirror.turn("Cats/1.2.0", "yank", third).await.code(), "A2S216");
     assert_eq!(mirror.publish(cats("1.3.0")).await.status, 201);
+    let list = world.get("/v1/mirrors").await.json();
+    let copied = &list["mirrors"][0];
+    assert_eq!(
+        (&copied["source"], &copied["capabilities"], &copied["versions"]),
+        (&SOURCE.into(), &1.into(), &3.into()),
+        "{list}"
+    );
+    assert_eq!(list["mirrors"].as_array().unwrap().len(), 1);
     let owners = mirror.send("/Cats/owners", "application/json", None, add.to_string()).await;
     assert_eq!(owners.code(), "A2S206");
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::database::Folder;
+use super::embedders::until;
 use super::world::{Answer, World, document, document_for};
 use crate::embed::Embedder;
 
@@ -43,7 +44,7 @@ fn hits(answer: &Answer) -> Vec<(String, Option<String>)> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let answer = answer.json();
     let hits = answer["capabilities"].as_array().unwrap();
-    hits.iter().map(|hit| (text(&hit["name"]).unwrap(), text(&hit["needed_by"]))).collect()
+    hits.iter().map(|hit| (text(&hit["name"]).unwrap(), text(&hit["needed_by"]["name"]))).collect()
 }
 
 fn mode(answer: &Answer) -> Value {
@@ -84,6 +85,13 @@ async fn a_hit_brings_the_search_for_what_it_takes() {
         hits(&answer)[..2],
         [(credits.clone(), None), ("SearchPerson".to_owned(), Some(credits))]
     );
+    let search = answer.json()["capabilities"][1].clone();
+    assert_eq!(search["needed_by"]["input"], "person_id");
+    assert_eq!(search["explanation"][0]["term"], "prerequisite");
+    let graph = world.get("/v1/capabilities/GetMovieCredits/graph").await.json();
+    let expected =
+        json!([{"capability": "SearchPerson", "version": "1.0.0", "input": "person_id"}]);
+    assert_eq!(graph["prerequisites"], expected);
     assert!(
         hits(&answer)
             .iter()
@@ -121,9 +129,8 @@ async fn the_encoder_reads_what_was_published_without_it() {
         World::open_with(without.close().await, |config| config.embedder = Embedder::built_in())
             .await;
     // It reads in the background.
-    while scores(&world.search(intent).await.json()["capabilities"]) != scores(&expected) {
-        tokio::task::yield_now().await;
-    }
+    until(async || scores(&world.search(intent).await.json()["capabilities"]) == scores(&expected))
+        .await;
 }
 
 fn scores(hits: &Value) -> Vec<Value> {

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use agent::describe_os_error;
-use guardian::audit::{LogCorruption, LogStart, RecordReader};
+use anstyle::Style;
+use guardian::audit::{LogCorruption, LogStart, RecordFilter, RecordReader};
 use serde_json::{Value, json};
 
-use crate::cli::ShowAuditArgs;
+use crate::cli::{RecordFilterArgs, ShowAuditArgs};
 use crate::cli_error::{AUDIT, CliError, CliExitCode};
 use crate::output::{BAD, CommandOutput, DIM, GOOD, NAME, WARN, count, sanitize, shorten};
 
@@ -63,6 +64,8 @@ pub(super) fn show(
     arguments: &ShowAuditArgs,
     output: &mut CommandOutput,
 ) -> Result<(), CliError> {
+    let event = arguments.event.clone();
+    let filter = to_filter(arguments.filter.clone(), event);
     let mut kept = VecDeque::new();
     let mut ended = Ok(());
     for record in open(path, &LogStart::Oldest)? {
@@ -73,7 +76,7 @@ pub(super) fn show(
                 break;
             }
         };
-        if !is_wanted(&record, arguments) {
+        if !filter.matches(&record) {
             continue;
         }
         match arguments.last {
@@ -119,32 +122,24 @@ fn log_error(path: &Path, broken: &LogCorruption) -> CliError {
     }
 }
 
-fn is_wanted(record: &Value, arguments: &ShowAuditArgs) -> bool {
-    let text = |pointer: &str| record.pointer(pointer).and_then(Value::as_str);
-    let is = |pointer: &str, wanted: &Option<String>| {
-        wanted.as_ref().is_none_or(|wanted| text(pointer) == Some(wanted))
-    };
-    let rules = record["rules"].as_array();
-    let has_rule = |rule: &String| rules.is_some_and(|rules| rules.iter().any(|one| one == rule));
-    let has_tool = |part: &String| text("/tool").is_some_and(|tool| tool.contains(part));
-    let is_since = |since: &jiff::Timestamp| {
-        text("/time")
-            .and_then(|time| time.parse::<jiff::Timestamp>().ok())
-            .is_some_and(|t| *since <= t)
-    };
-    is("/event", &arguments.event)
-        && is("/decision", &arguments.decision)
-        && is("/session", &arguments.session)
-        && (is("/user", &arguments.user) || is("/caller", &arguments.user))
-        && is("/execution", &arguments.execution)
-        && is("/capability/name", &arguments.capability)
-        && arguments.tool.as_ref().is_none_or(has_tool)
-        && arguments.rule.as_ref().is_none_or(has_rule)
-        && arguments.since.as_ref().is_none_or(is_since)
-        && (!arguments.differs || record["shadow"]["differs"] == true)
+/// Returns the filter for the arguments of a command.
+pub(super) fn to_filter(arguments: RecordFilterArgs, event: Option<String>) -> RecordFilter {
+    RecordFilter {
+        event,
+        decision: arguments.decision,
+        tool: arguments.tool,
+        capability: arguments.capability,
+        rule: arguments.rule,
+        session: arguments.session,
+        user: arguments.user,
+        execution: arguments.execution,
+        run: arguments.run,
+        since: arguments.since,
+        differs: arguments.differs,
+    }
 }
 
-fn print(record: &Value, output: &mut CommandOutput) {
+pub(super) fn print(record: &Value, output: &mut CommandOutput) {
     if output.is_json() {
         output.json_line(record);
         return;
@@ -155,11 +150,7 @@ fn print(record: &Value, output: &mut CommandOutput) {
     match event.as_str() {
         "decision" => {
             let decision = text(&record["decision"]);
-            let style = match decision.as_str() {
-                "allow" => GOOD,
-                "deny" => BAD,
-                _ => WARN,
-            };
+            let style = style_of(&decision);
             let about =
                 if record["tool"].is_string() { &record["tool"] } else { &record["method"] };
             let when = match record["method"].as_str() {
@@ -202,6 +193,15 @@ fn print(record: &Value, output: &mut CommandOutput) {
             let digest = text(&record["policy"]);
             output.line(format_args!("{DIM}{time}{DIM:#}  {event}  {DIM}{digest}{DIM:#}"));
         }
+    }
+}
+
+/// The colour of a decision.
+pub(super) fn style_of(decision: &str) -> Style {
+    match decision {
+        "allow" => GOOD,
+        "deny" => BAD,
+        _ => WARN,
     }
 }
 

@@ -52,7 +52,10 @@ pub(super) fn test(arguments: &TestPolicyArgs, output: &mut CommandOutput) -> Re
 }
 
 /// Reads a file up to its largest allowed size, and parses it.
-fn read<T>(path: &Path, parse: fn(&str) -> Result<T, PolicyErrors>) -> Result<T, CliError> {
+pub(super) fn read<T>(
+    path: &Path,
+    parse: fn(&str) -> Result<T, PolicyErrors>,
+) -> Result<T, CliError> {
     use std::io::Read as _;
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(|error| CliError::file_error(path, &error))?;

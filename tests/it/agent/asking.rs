@@ -39,6 +39,11 @@ fn world() -> World {
     let router = Router::new()
         .route("/place/{town}", get(async || axum::Json(json!({"lat": "59.9", "lon": "10.8"}))))
         .route("/weather/{*position}", get(weather))
+        .route("/artist/{name}", get(async || axum::Json(json!({"id": "7"}))))
+        .route(
+            "/concerts/{artist}",
+            get(async |Path(artist): Path<String>| axum::Json(json!({"asked": artist}))),
+        )
         .route("/tide", get(async || axum::Json(json!({"asked": "tide"}))));
     let service = MockServiceBuilder::for_host(HOST, router);
     let mut world = World::among(vec![service], &["--no-examples"]);
@@ -90,6 +95,49 @@ fn missing_inputs_are_found_by_another_capability() {
     assert_eq!(runs, ["FindPlace", "GetForecast"]);
     let told = answer["runs"][1]["output"]["asked"].as_str().unwrap();
     assert_eq!(told, "59.9/10.8");
+}
+
+#[test]
+fn an_id_comes_from_the_search_for_it() {
+    let world = world();
+    let asked = json!({"asked": "$.asked"});
+    world.publish(&lookup(
+        "GetConcerts",
+        "Gets the concerts of an artist",
+        "/concerts/{artist_id}",
+        &json!([parameter("artist_id", &[])]),
+        asked,
+    ));
+    world.publish(&lookup(
+        "SearchArtist",
+        "Looks up musicians",
+        "/artist/{name}",
+        &json!([parameter("name", &["of *"])]),
+        json!({"id": "$.id"}),
+    ));
+    let sentence = "get the concerts of Coldplay";
+    let found = world.a2s(&["search", sentence, "--explain"]).exits(0);
+    assert!(found.stdout.contains("needed by GetConcerts"), "{found:?}");
+    assert!(found.stdout.contains("prerequisite"), "{found:?}");
+    let graph = world.a2s(&["graph", "GetConcerts"]).exits(0);
+    assert!(graph.stdout.contains("SearchArtist  id → artist_id"), "{graph:?}");
+
+    let chain = world.a2s(&["compose", sentence]).exits(0);
+    assert!(chain.stderr.contains("SearchArtist.id -> GetConcerts.artist_id"), "{chain:?}");
+
+    let turn = Turn::take(&world, sentence, &[]);
+    let answer = turn.answer();
+    assert_eq!(answer["status"], "completed", "{:?}", turn.ran);
+    assert_eq!(answer["runs"][1]["output"]["asked"], "7", "{answer}");
+    let events = client()
+        .get(format!(
+            "{}v1/executions/{}/events",
+            world.url(),
+            answer["runs"][1]["id"].as_str().unwrap()
+        ))
+        .bearer_auth(world.token());
+    let events = RUNTIME.block_on(async { events.send().await.unwrap().text().await.unwrap() });
+    assert!(events.contains(&format!(r#""intent":"{sentence}""#)), "{events}");
 }
 
 #[test]

@@ -21,6 +21,7 @@ struct Sentence {
     /// The inputs that the sentence gives, for each acceptable capability.
     accept: BTreeMap<String, Map<String, Value>>,
     half: Half,
+    source: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
@@ -105,10 +106,14 @@ fn sentences_are_understood_or_lead_to_a_fair_question() {
     world.add_flags(&["--policy", &policy]);
     world.start();
     let mut counts: BTreeMap<(Half, bool, Verdict), usize> = BTreeMap::new();
+    let mut trial: BTreeMap<Verdict, usize> = BTreeMap::new();
     for sentence in &file.sentences {
         let verdict = sentence.judge(&Turn::take(&world, &sentence.sentence, &[]));
         let fits_something = sentence.class != "nothing";
         *counts.entry((sentence.half, fits_something, verdict)).or_default() += 1;
+        if sentence.source.starts_with("trial") {
+            *trial.entry(verdict).or_default() += 1;
+        }
         // Results of the other half must not lead to a change of a rule.
         if sentence.half == Half::Tuning && verdict != Verdict::Understood {
             println!("{verdict:?}: {}", sentence.sentence);
@@ -117,6 +122,7 @@ fn sentences_are_understood_or_lead_to_a_fair_question() {
     for ((half, fits_something, verdict), count) in &counts {
         println!("{half:?}, something fits: {fits_something}, {verdict:?}: {count}");
     }
+    println!("the 22 sentences of the trial: {trial:?}");
     for half in [Half::Tuning, Half::KeptAside] {
         let count = |fits: bool, verdict| counts.get(&(half, fits, verdict)).copied().unwrap_or(0);
         let right = count(true, Verdict::Understood) + count(true, Verdict::AskedFairly);

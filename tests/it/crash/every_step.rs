@@ -189,6 +189,8 @@ fn kill_at_every(place: Place) -> Survivor {
     let mut decided = Vec::new();
     for step in 0..STEPS {
         RUNTIME.block_on(held.recv()).unwrap();
+        // The end of the step before follows within milliseconds: a kill in between is another test.
+        assert_eq!(http::get(&format!("{}readyz", server.url()), &[]).0, 200);
         drop(server);
         stage.stop_at(Some((place, step + 1)));
         server = executor();

@@ -567,3 +567,13 @@ fn a_draft_comes_with_an_example_and_patterns() {
     assert_eq!(document.capability().parameters[0].patterns, ["in *", "for *"]);
     assert!(imported.can_work);
 }
+
+#[test]
+fn an_empty_description_does_not_hide_that_of_the_path() {
+    let paths = json!({"/weather": {
+        "summary": "Weather of today in a city",
+        "get": {"summary": "", "description": " ", "responses": {"200": {"description": ""}}},
+    }});
+    let (_, document) = import_one(&description_of_paths(&paths));
+    assert_eq!(document.capability().description, "Weather of today in a city");
+}

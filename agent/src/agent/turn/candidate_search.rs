@@ -11,11 +11,10 @@ use a2s_api::{
 use super::AgentTurn;
 use super::intent::UserIntent;
 use crate::client::Error as ClientError;
+use crate::compose::MIN_RELATIVE_SCORE;
 use crate::error::Error;
 use crate::guard::GuardDenial;
 
-/// The smallest score of a hit, as a share of the best one. Hits with less are found but not tried.
-const MIN_RELATIVE_SCORE: f64 = 0.5;
 /// The maximum number of near misses when nothing fits.
 const MAX_NEAREST: usize = 3;
 /// The smallest score of nearly equal candidates, as a share of that of the best one. Of these the one whose
@@ -40,6 +39,8 @@ pub(super) struct CandidateCapability {
     pub(super) strength: MatchStrength,
     /// The number of required inputs that the user has not given.
     pub(super) missing: usize,
+    /// The words of the user for it, from which a registry may learn; absent when the user has not asked for it.
+    pub(super) intent: Option<String>,
 }
 
 /// The candidates for one intent, best first, without those that were tried.
@@ -50,14 +51,14 @@ pub(super) struct SubTask {
     pub(super) candidates: std::vec::IntoIter<CandidateCapability>,
 }
 
-impl SubTask {
-    /// Returns true when the best candidate is a weak match that the user has not accepted.
+impl CandidateCapability {
+    /// Returns true when it is a weak match that the user has not accepted.
     pub(super) fn is_weak(&self, accepted: &[CapabilityRef]) -> bool {
-        self.candidates.as_slice().first().is_some_and(|first| {
-            first.strength == MatchStrength::Weak && !accepted.contains(&first.pin)
-        })
+        self.strength == MatchStrength::Weak && !accepted.contains(&self.pin)
     }
+}
 
+impl SubTask {
     /// Returns the best two candidates when they fit equally, and strongly.
     pub(super) fn equal_candidates(&self) -> Option<[&CandidateCapability; 2]> {
         let [first, second, ..] = self.candidates.as_slice() else { return None };
@@ -146,9 +147,10 @@ impl AgentTurn<'_> {
         }
         let mut tasks = split_tasks(&intent.intents, found, &near);
         let today = self.agent.clock.today();
-        for (_, choices) in &mut tasks {
+        for (words, choices) in &mut tasks {
             for choice in choices.iter_mut() {
                 choice.missing = intent.count_missing(&choice.parameters, today);
+                choice.intent = Some(words.clone()).filter(|words| a2s_api::is_intent(words));
             }
             prefer_given_inputs(choices);
         }
@@ -240,7 +242,7 @@ fn merge_hits(mut queues: Vec<VecDeque<(usize, SearchHit)>>) -> RankedHits {
     }
 }
 
-/// Removes hits with a much lower score than the best one.
+/// Removes hits with a much lower score than the best one: they are found but not tried.
 fn keep_close(hits: &mut RankedHits) {
     let best = hits.iter().map(|(_, hit)| hit.score).fold(0.0, f64::max);
     hits.retain(|(_, hit)| hit.score >= MIN_RELATIVE_SCORE * best);
@@ -361,6 +363,7 @@ pub(super) fn to_candidate((source, hit): (usize, SearchHit)) -> CandidateCapabi
         score: hit.score,
         strength: hit.strength,
         missing: 0,
+        intent: None,
     }
 }
 

@@ -1,15 +1,16 @@
 //! Several things that are wanted, where what one gives is what another takes.
 
-use super::candidate_search::{CandidateCapability, SubTask};
-use super::intent::UserIntent;
-use super::{AgentTurn, TurnOutcome, TurnStop, reply_text};
-use crate::agent::Backend;
-use crate::client::Error as ClientError;
-use crate::compose::{ChainCandidate, ChainProposal, ChainRequest, compose};
 use a2s_api::{
     AgentEvent, AgentProposal, AgentQuestion, AgentStatus, CapabilityRef, InputLink, MatchStrength,
     PendingQuestion,
 };
+
+use super::candidate_search::{CandidateCapability, SubTask};
+use super::intent::UserIntent;
+use super::{AgentTurn, TurnOutcome, TurnStop, asking_outcome, reply_text};
+use crate::agent::Backend;
+use crate::client::Error as ClientError;
+use crate::compose::{ChainCandidate, ChainProposal, ChainRequest, compose};
 
 /// The author of the documents that an agent writes.
 const AUTHOR: &str = "A2S agent";
@@ -29,7 +30,7 @@ pub(super) async fn propose_chain(
     let Some(source) = turn.agent.backends.get(FIRST_BACKEND) else { return Ok(tasks) };
     let proposals = compose_proposals(turn, source, &tasks).await;
     let Some(proposal) = proposals.into_iter().next() else { return Ok(tasks) };
-    let pin = capability_ref(&proposal);
+    let pin = proposal.document.to_ref();
     if intent.preferred.as_ref() == Some(&pin) {
         return Ok(vec![publish(source, &proposal, pin).await?]);
     }
@@ -39,12 +40,7 @@ pub(super) async fn propose_chain(
         proposal: Some(described),
         ..AgentQuestion::new(PendingQuestion::new(intent.query.clone(), Some(pin)))
     };
-    let message = reply_text::proposal(&proposal);
-    let ending = TurnOutcome {
-        question: Some(question),
-        ..TurnOutcome::new(AgentStatus::InputRequired, message)
-    };
-    Err(ending.into())
+    Err(asking_outcome(reply_text::proposal(&proposal), question).into())
 }
 
 /// Composes chains of the candidates, best first. Candidates that fail verification are left out.
@@ -90,17 +86,9 @@ async fn publish(
         score: 1.0,
         strength: MatchStrength::Strong,
         missing: 0,
+        intent: None,
     };
     Ok(SubTask { intent: String::new(), candidates: vec![choice].into_iter() })
-}
-
-fn capability_ref(proposal: &ChainProposal) -> CapabilityRef {
-    let capability = proposal.document.capability();
-    CapabilityRef {
-        name: capability.name.clone(),
-        version: capability.version.clone(),
-        checksum: proposal.document.digest(),
-    }
 }
 
 fn to_agent_proposal(proposal: &ChainProposal) -> AgentProposal {
@@ -112,7 +100,7 @@ fn to_agent_proposal(proposal: &ChainProposal) -> AgentProposal {
         because: link.because.clone(),
     };
     AgentProposal {
-        capability: capability_ref(proposal),
+        capability: proposal.document.to_ref(),
         description: proposal.description.clone(),
         capabilities: proposal.capabilities.clone(),
         links: proposal.links.iter().map(link).collect(),

@@ -7,7 +7,7 @@ use a2s_api::{
 use a2s_intent::word_similarity::content_words;
 
 use super::intent::UserIntent;
-use super::{AgentTurn, TurnOutcome, consent, reply_text};
+use super::{AgentTurn, TurnOutcome, asking_outcome, consent, reply_text};
 use crate::peer::{PeerOutcome, PeerReply, PeerSkill};
 
 /// Asks the first peer with a skill on its card that shares words with the query, after the caller has
@@ -79,8 +79,7 @@ fn confirm_delegation(
             ..PendingQuestion::new(intent.query.clone(), None)
         })
     };
-    let ending = TurnOutcome::new(AgentStatus::InputRequired, message);
-    Some(TurnOutcome { question: Some(question), ..ending })
+    Some(asking_outcome(message, question))
 }
 
 /// Returns the skill that shares the most words with the intent, and at least one.

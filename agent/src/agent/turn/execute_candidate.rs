@@ -6,7 +6,7 @@ use std::sync::Arc;
 use a2s::{CapabilityInterface, Document, HIDDEN, InputField, Permission};
 use a2s_api::{
     AgentAction, AgentEvent, AgentQuestion, AgentStatus, CapabilityRef, ExecutionRequest,
-    MatchStrength, PendingQuestion, PlanRequest, PlanResponse, RunStatus, SkippedCandidate,
+    PendingQuestion, PlanRequest, PlanResponse, RunStatus, SkippedCandidate,
 };
 use serde_json::{Map, Value};
 
@@ -14,7 +14,7 @@ use super::AgentTurn;
 use super::candidate_search::{CandidateCapability, SubTask};
 use super::consent;
 use super::intent::UserIntent;
-use super::waiting::{OpenApprovals, skipped_run};
+use super::waiting::{describe_run, skipped_run};
 use crate::agent::Backend;
 use crate::client::Error as ClientError;
 use crate::error::Error;
@@ -96,7 +96,12 @@ impl AgentTurn<'_> {
         intent: &UserIntent,
     ) -> Result<PrepareResult, Error> {
         for choice in task.candidates.by_ref() {
-            match self.prepare(choice.clone(), intent, &Map::new()).await? {
+            let prepared = self.prepare(choice.clone(), intent, &Map::new()).await?;
+            let is_prepared = !matches!(prepared, PrepareResult::NoCandidate);
+            if is_prepared && choice.is_weak(&self.accepted) {
+                self.offered.push(choice.clone());
+            }
+            match prepared {
                 PrepareResult::NoCandidate => {}
                 PrepareResult::NeedsInput(question) if self.offered.is_empty() => {
                     let supplied = self.find_supply(&choice, &question.fields, intent).await?;
@@ -175,9 +180,6 @@ impl AgentTurn<'_> {
             plan: Box::new(plan),
             inputs: shown,
         });
-        if choice.strength == MatchStrength::Weak && !self.accepted.contains(&choice.pin) {
-            self.offered.push(choice.clone());
-        }
         if missing.is_empty() {
             let prepared =
                 PreparedRun { candidate: choice, inputs, secrets, effects: reach, action };
@@ -301,8 +303,9 @@ impl AgentTurn<'_> {
             return Ok(AttemptResult::Skipped);
         };
         let session = Some(self.session.clone());
+        let intent = choice.intent.clone();
         let request =
-            ExecutionRequest { inputs, session, ..ExecutionRequest::from_ref(&choice.pin) };
+            ExecutionRequest { inputs, session, intent, ..ExecutionRequest::from_ref(&choice.pin) };
         let mut guarded = match source.executor.start_guarded(&request).await {
             Ok(guarded) => guarded,
             Err(error) => {
@@ -311,12 +314,10 @@ impl AgentTurn<'_> {
         };
         let id = guarded.id();
         (self.emit)(AgentEvent::Running { run: id, capability: choice.pin.clone() });
-        let mut approvals = OpenApprovals::default();
         while let Some(event) = guarded.next().await? {
-            approvals.apply_event(&event.kind);
             (self.emit)(AgentEvent::Step { event: Box::new(event) });
         }
-        let run = approvals.describe(guarded.finish().await?, choice.pin.clone());
+        let run = describe_run(guarded.finish().await?, choice.pin.clone());
         let status = match run.status {
             RunStatus::Succeeded => {
                 self.record.runs.push(run);
@@ -384,11 +385,7 @@ fn with_dependency_inputs(fields: &[InputField], listed: &[InputField]) -> Vec<I
 
 /// The missing inputs. For an input that only a dependency needs, only the name is known.
 fn missing_fields(missing: &[String], fields: &[InputField]) -> Vec<InputField> {
-    let field = |name: &String| {
-        let known = fields.iter().find(|field| field.name == *name);
-        known.cloned().unwrap_or_else(|| InputField::with_name(name))
-    };
-    missing.iter().map(field).collect()
+    missing.iter().map(|name| InputField::find(fields, name)).collect()
 }
 
 async fn plan_run(

@@ -3,8 +3,8 @@
 use a2s::InputField;
 use a2s::to_single_line;
 use a2s_api::{
-    AgentAction, AgentApproval, AgentCandidate, AgentDelegation, AgentQuestion, AgentRun,
-    CapabilityRef, NearMiss, SkippedCandidate,
+    AgentAction, AgentCandidate, AgentDelegation, AgentQuestion, AgentRun, CapabilityRef, NearMiss,
+    RunApproval, SkippedCandidate,
 };
 use a2s_intent::small_talk::SmallTalk;
 use serde_json::Value;
@@ -140,7 +140,10 @@ fn describe_field(field: &InputField) -> String {
     parts.into_iter().flatten().collect()
 }
 
-/// Puts what is said about weak matches before a question.
+/// The question for a weak match.
+pub(super) const WEAK_MATCH_QUESTION: &str = "Shall I use it? [y/N]";
+
+/// Adds the descriptions of weak matches to the beginning of a question.
 pub(super) fn prepend_offers(offers: &[AgentCandidate], question: String) -> String {
     let lines = offers.iter().map(|offer| {
         let CapabilityRef { name, version, .. } = &offer.capability;
@@ -256,7 +259,7 @@ pub(super) fn describe_waiting_run(run: &AgentRun) -> String {
     }
     let mut lines = vec![format!("{name} waits for a person to approve it: run {}.", run.id)];
     lines.extend(run.approvals.iter().take(MAX_ITEMS).map(|approval| {
-        let AgentApproval { step, about, id, expires_at, .. } = approval;
+        let RunApproval { step, about, id, expires_at, .. } = approval;
         let until = expires_at.map_or_else(String::new, |at| format!(", until {at:.0}"));
         let (step, id) = (to_single_line(step, MAX_TEXT), to_single_line(id, MAX_TEXT));
         let about = about.describe();

@@ -1,10 +1,11 @@
 //! Supply: another capability finds the inputs that a user did not give, such as the coordinates of a city.
 //!
 //! A supplier only reads. Its own inputs all come from the sentence, and its outputs have the names of the
-//! missing inputs.
+//! missing inputs, or are the ids that they take.
 
-use a2s::{CapabilityInterface, InputField};
+use a2s::{CapabilityInterface, CapabilityName, InputField};
 use a2s_api::{SearchFilters, SearchRequest};
+use a2s_intent::entity::is_id_for;
 use a2s_intent::word_similarity::words_of_name;
 use serde_json::{Map, Value};
 
@@ -38,6 +39,7 @@ impl AgentTurn<'_> {
         }
         for supplier in self.find_suppliers(choice, missing, intent).await {
             let runs = self.record.runs.len();
+            let supplier_name = supplier.pin.name.clone();
             let PrepareResult::Ready(ready) = self.prepare(supplier, intent, &Map::new()).await?
             else {
                 continue;
@@ -50,7 +52,7 @@ impl AgentTurn<'_> {
             let Some(Value::Object(output)) = output else { break };
             let value = |field: &InputField| {
                 let (_, value) =
-                    output.iter().find(|(name, _)| is_same_thing(name, &field.name))?;
+                    output.iter().find(|(name, _)| supplies(&supplier_name, name, field))?;
                 Some((field.name.clone(), value.clone()))
             };
             let values: Map<String, Value> = missing.iter().filter_map(value).collect();
@@ -60,8 +62,7 @@ impl AgentTurn<'_> {
         Ok(Map::new())
     }
 
-    /// The capabilities whose outputs have the names of the missing inputs, and whose inputs the sentence
-    /// gives.
+    /// The capabilities whose outputs supply the missing inputs, and whose inputs the sentence gives.
     async fn find_suppliers(
         &mut self,
         choice: &CandidateCapability,
@@ -88,7 +89,7 @@ impl AgentTurn<'_> {
             let Ok(document) = self.load_document(source, &candidate).await else { continue };
             let CapabilityInterface { inputs, outputs, .. } = document.interface();
             let is_found = |field: &InputField| {
-                outputs.iter().any(|output| is_same_thing(&output.name, &field.name))
+                outputs.iter().any(|output| supplies(&candidate.pin.name, &output.name, field))
             };
             let known = intent.known_inputs(inputs, today);
             if missing.iter().all(is_found)
@@ -100,6 +101,12 @@ impl AgentTurn<'_> {
         }
         suppliers
     }
+}
+
+/// Returns true when an output of a supplier is a value for an input: their names mean the same, or the
+/// supplier is the search for the entity whose id the input takes.
+fn supplies(supplier: &CapabilityName, output: &str, field: &InputField) -> bool {
+    is_same_thing(output, &field.name) || is_id_for(supplier.as_str(), output, &field.name)
 }
 
 /// Returns true when two names mean the same: they have the same words, or one is a short form.

@@ -1,11 +1,8 @@
 //! Runs that wait for a person: the approvals that they wait for, and a later look at one of them.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use a2s_api::{
-    AgentApproval, AgentEvent, AgentResponse, AgentRun, AgentStatus, CapabilityRef, EventKind, Run,
-    RunStatus, SkippedCandidate,
+    AgentEvent, AgentResponse, AgentRun, AgentStatus, CapabilityRef, Run, RunStatus,
+    SkippedCandidate,
 };
 use uuid::Uuid;
 
@@ -17,49 +14,18 @@ use crate::state_store::EmptyState;
 
 /// The HTTP status of a response about an unknown run.
 const NOT_FOUND: u16 = 404;
-/// The maximum number of approvals of one run in a response.
-const MAX_APPROVALS: usize = 100;
-/// The time limit for reading the events of a run that waits.
-const MAX_CHECK_TIME: Duration = Duration::from_secs(5);
 
-/// The approvals that a run waits for, by step, as its events report them.
-#[derive(Debug, Default)]
-pub(super) struct OpenApprovals(BTreeMap<String, AgentApproval>);
-
-impl OpenApprovals {
-    /// Reads the known approvals of a run.
-    fn from_run(run: &AgentRun) -> Self {
-        let by_step = run.approvals.iter().map(|it| (it.step.clone(), it.clone()));
-        Self(by_step.collect())
-    }
-
-    /// Applies the next event of the run.
-    pub(super) fn apply_event(&mut self, event: &EventKind) {
-        match event {
-            // Steps that need an approval will request it again.
-            EventKind::RunResumed {} => self.0.clear(),
-            EventKind::ApprovalRequested { step, about, guardian, id, expires_at, .. }
-                if self.0.len() < MAX_APPROVALS =>
-            {
-                let approval = AgentApproval {
-                    step: step.clone(),
-                    about: *about,
-                    id: id.clone(),
-                    guardian: guardian.clone(),
-                    expires_at: *expires_at,
-                };
-                self.0.insert(step.clone(), approval);
-            }
-            _ => {}
-        }
-    }
-
-    /// Describes the run, with the approvals that it waits for.
-    pub(super) fn describe(self, run: Run, capability: CapabilityRef) -> AgentRun {
-        let Run { id, status, output, error, .. } = run;
-        let waits = status == RunStatus::Waiting;
-        let approvals = if waits { self.0.into_values().collect() } else { Vec::new() };
-        AgentRun { id, capability, status, output, error, approvals }
+/// Describes a run of a capability, with the approvals that it waits for.
+pub(super) fn describe_run(run: Run, capability: CapabilityRef) -> AgentRun {
+    let Run { id, status, output, error, approvals, .. } = run;
+    let waits = status == RunStatus::Waiting;
+    AgentRun {
+        id,
+        capability,
+        status,
+        output,
+        error,
+        approvals: if waits { approvals } else { Vec::new() },
     }
 }
 
@@ -72,8 +38,6 @@ pub struct WaitingTurn {
     run: AgentRun,
     /// The chosen capabilities after this run, which have not started.
     not_started: Vec<CapabilityRef>,
-    /// The number of the last event that was read.
-    seen: u64,
 }
 
 /// The result of a later look at the run.
@@ -98,7 +62,6 @@ impl WaitingTurn {
             done: done.to_vec(),
             run: run.clone(),
             not_started: answer.not_started.clone(),
-            seen: 0,
         })
     }
 
@@ -107,19 +70,14 @@ impl WaitingTurn {
     /// # Errors
     /// Fails when none of the executors knows the run, or when a required executor does not respond.
     pub async fn check_run(&mut self, agent: &Agent) -> Result<RunCheck, Error> {
-        let (source, run) = find_run(agent, self.run.id).await?;
+        let (_, run) = find_run(agent, self.run.id).await?;
         match run.status {
             RunStatus::Waiting => {}
             RunStatus::Queued | RunStatus::Running => return Ok(RunCheck::Resumed),
             status if status.is_final() => return Ok(RunCheck::Ended),
             _ => return Ok(RunCheck::Resumed),
         }
-        let reading = self.read_events(source);
-        // A run that is let go on just now has events until it ends.
-        let Ok(approvals) = tokio::time::timeout(MAX_CHECK_TIME, reading).await else {
-            return Ok(RunCheck::Resumed);
-        };
-        let now = approvals?.describe(run, self.run.capability.clone());
+        let now = describe_run(run, self.run.capability.clone());
         if now.approvals == self.run.approvals {
             return Ok(RunCheck::StillWaiting);
         }
@@ -139,9 +97,10 @@ impl WaitingTurn {
         emit: &mut (dyn FnMut(AgentEvent) + Send),
     ) -> Result<AgentResponse, Error> {
         let (source, _) = find_run(agent, self.run.id).await?;
-        let approvals = self.read_events(source).await?;
+        let mut events = source.executor.stream_events(self.run.id, 0);
+        while events.next().await?.is_some() {}
         let run = source.executor.get_run(self.run.id).await?;
-        self.run = approvals.describe(run, self.run.capability.clone());
+        self.run = describe_run(run, self.run.capability.clone());
         Ok(self.finish(agent, emit).await)
     }
 
@@ -154,16 +113,6 @@ impl WaitingTurn {
         let (source, _) = find_run(agent, self.run.id).await?;
         source.executor.cancel(self.run.id).await?;
         Ok(())
-    }
-
-    async fn read_events(&mut self, source: &Backend) -> Result<OpenApprovals, ClientError> {
-        let mut approvals = OpenApprovals::from_run(&self.run);
-        let mut events = source.executor.stream_events(self.run.id, self.seen);
-        while let Some(event) = events.next().await? {
-            approvals.apply_event(&event.kind);
-            self.seen = event.seq;
-        }
-        Ok(approvals)
     }
 
     async fn finish(

@@ -251,8 +251,18 @@ async fn when_an_event_was_lost_every_later_one_fails() {
         fixture.create(1, None).await;
         let nobody = || Arc::new(watch::Sender::new(0));
         // The second of three is out of turn, and nobody waits for it.
-        fixture.store.append_later(event(1, 2, step()), LeaseEpoch::FIRST, None, nobody());
-        fixture.store.append_later(event(1, 4, step()), LeaseEpoch::FIRST, None, nobody());
+        fixture.store.append_later(
+            event(1, 2, step()),
+            LeaseEpoch::FIRST,
+            SealedChanges::default(),
+            nobody(),
+        );
+        fixture.store.append_later(
+            event(1, 4, step()),
+            LeaseEpoch::FIRST,
+            SealedChanges::default(),
+            nobody(),
+        );
         assert_eq!(fixture.append(1, 5, step()).await, Err(ErrorKind::LeaseLost));
     }
 }
@@ -551,7 +561,12 @@ async fn what_is_sealed_beside_an_event_goes_with_a_later_one() {
             fixture.store.append(event(1, 4, step()), LeaseEpoch::FIRST, besides, nobody()).await;
         assert_eq!(late.unwrap_err().kind, ErrorKind::LeaseLost);
         assert_eq!(kept().await, [3, 4]);
-        fixture.store.append_later(event(1, 5, step()), LeaseEpoch::FIRST, Some(3), nobody());
+        fixture.store.append_later(
+            event(1, 5, step()),
+            LeaseEpoch::FIRST,
+            SealedChanges { sealed: None, obsolete: Some(3) },
+            nobody(),
+        );
         fixture.append(1, 6, step()).await.unwrap();
         assert_eq!(kept().await, [4]);
     }

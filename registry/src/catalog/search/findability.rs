@@ -9,18 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use a2s::CapabilityName;
-use a2s_api::{FindabilityReport, Rival, SearchMode, TextFindability, TextOrigin};
+use a2s_api::{FindabilityReport, Rival, TextFindability, TextOrigin};
 use a2s_intent::effect::wanted_effect;
 
 use self::word_comparison::{DescribedWords, find_missing_words};
-use super::SearchService;
+use super::{DocumentRules, SearchService};
 use crate::Error;
 use crate::bm25::{SparseVector, document_vector};
 use crate::documents::{CapabilityFacts, HitSummary};
 use crate::embed::{MAX_INTENTS, SentenceVector};
 use crate::retrieval::{
-    CANDIDATE_LIMIT, CapabilityVectors, FusedCandidate, FusionScales, IntentTexts, Probe,
-    SERVICE_LIMIT, cosine, fuse, rarity,
+    CANDIDATE_LIMIT, CapabilityVectors, FusedCandidate, IntentTexts, Probe, cosine, fuse, rarity,
 };
 use crate::store::{CapabilityId, VersionEntry};
 use crate::vectors::{IndexReader, PointFilter, QueryResults, SearchQuery, VectorHit};
@@ -110,13 +109,15 @@ impl SearchService {
                 compared
             });
             let compared: Vec<_> = compared.collect();
-            let sentence = match intent.mode {
-                Some(SearchMode::Quality) => embeddings.sentence_scale(),
-                Some(SearchMode::Fast) | None => None,
-            };
-            let scales = FusionScales { among, cosine: index.identity().scale, sentence };
+            let scales = embeddings.fusion_scales(index.identity(), intent.mode, among);
             let mut fused = fuse(&compared, &scales);
-            self.apply_with_document(&mut fused, text, &scales, &document).await?;
+            let rules = DocumentRules {
+                wanted: wanted_effect(&text.text),
+                counts_services: scales.counts_services(),
+                is_filtered: false,
+            };
+            let own = (document.facts.name.clone(), Arc::clone(&document.summary));
+            self.apply_documents(&mut fused, &rules, Some((document.capability, own))).await?;
             texts.push(self.report_text(text, fused, &document).await?);
         }
         let degraded = degraded.map(|degraded| degraded.text().to_owned());
@@ -191,27 +192,6 @@ impl SearchService {
             (term, measured.unwrap_or_else(|| rarity(among, 1)))
         });
         Ok(measured.collect())
-    }
-
-    /// Does for candidates, one of which is the document, what a search does with summaries.
-    async fn apply_with_document(
-        &self,
-        candidates: &mut Vec<FusedCandidate>,
-        text: &SearchedText,
-        scales: &FusionScales,
-        document: &SearchedDocument,
-    ) -> Result<(), Error> {
-        if !candidates.iter().any(|candidate| candidate.fits) {
-            return Ok(());
-        }
-        let ids = candidates.iter().take(SERVICE_LIMIT).map(|candidate| candidate.capability);
-        let ids: Vec<_> = ids.filter(|id| *id != document.capability).collect();
-        let mut summaries = self.load_named_summaries(ids).await?;
-        let own = (document.facts.name.clone(), Arc::clone(&document.summary));
-        summaries.insert(document.capability, own);
-        let (wanted, counts_services) = (wanted_effect(&text.text), scales.counts_services());
-        self.apply_summaries(candidates, &summaries, wanted, counts_services, false).await?;
-        Ok(())
     }
 
     async fn report_text(

@@ -1,7 +1,7 @@
 //! Search requests that were validated.
 
 use a2s::Domain;
-use a2s_api::{SearchFilters, SearchLevel, SearchRequest};
+use a2s_api::{MAX_INTENT_LENGTH, SearchFilters, SearchLevel, SearchRequest};
 
 use super::cursor::{self, CursorError, CursorQuery, MAX_WALK_HITS};
 use crate::Error;
@@ -13,8 +13,6 @@ use crate::vectors::PointFilter;
 /// The default number of hits, and the maximum.
 const DEFAULT_LIMIT: usize = 10;
 const MAX_HITS: usize = 100;
-/// The maximum length of an intent, in characters.
-const MAX_INTENT_LENGTH: usize = 2000;
 /// The maximum number of intents of one request.
 const MAX_INTENTS: usize = 16;
 /// The maximum number of members of a list in a filter.

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use database::Transaction;
 use jiff::Timestamp;
 
+use super::lifecycle::Ownership;
 use super::{SqlStore, lifecycle};
 use crate::learned_intents::{AcceptedIntent, LearnedMean, MAX_VECTORS};
 use crate::store::embeddings::{pack, unpack};
@@ -110,16 +111,11 @@ impl LearningStore for SqlStore {
         by: &AuditActor,
     ) -> Result<ForgetResult, Error> {
         let mut transaction = self.begin().await?;
-        let capability: Option<i64> = transaction
-            .query("SELECT id FROM capability WHERE name = $1")
-            .bind(name.as_str())
-            .fetch_optional_value()
-            .await?;
-        let Some(capability) = capability else { return Ok(ForgetResult::Unknown) };
-        let owners = lifecycle::load_owners(&mut transaction, capability).await?;
-        if !by.owns(&owners) {
-            return Ok(ForgetResult::NotOwner(owners));
-        }
+        let capability = match lifecycle::find_owned(&mut transaction, name, by).await? {
+            Ownership::Owned { capability, .. } => capability,
+            Ownership::Others(owners) => return Ok(ForgetResult::NotOwner(owners)),
+            Ownership::Unknown => return Ok(ForgetResult::Unknown),
+        };
         let mut removed = 0;
         for delete in [
             "DELETE FROM learned WHERE capability = $1",

@@ -2,7 +2,7 @@
 
 use a2s::CapabilityName;
 use a2s_api::TokenSubject;
-use a2s_api::{AuditEntry, OwnerUpdate, RegistryAction};
+use a2s_api::{AuditEntry, MirroredRegistry, OwnerUpdate, RegistryAction};
 use async_trait::async_trait;
 use database::Transaction;
 use jiff::Timestamp;
@@ -89,6 +89,18 @@ impl LifecycleStore for SqlStore {
             .and_then(|texts: Vec<String>| to_subjects(&texts))
     }
 
+    async fn list_mirrors(&self) -> Result<Vec<MirroredRegistry>, Error> {
+        const SQL: &str = "SELECT origin, count(DISTINCT capability), count(*), max(published_at) \
+             FROM version WHERE origin IS NOT NULL GROUP BY origin ORDER BY origin";
+        let rows: Vec<(String, i64, i64, i64)> = self.readers.query(SQL).fetch_all().await?;
+        let to_mirror = |(source, capabilities, versions, latest): (String, i64, i64, i64)| {
+            let latest_at = Timestamp::from_millisecond(latest).unwrap_or_default();
+            let [capabilities, versions] = [capabilities, versions].map(i64::unsigned_abs);
+            MirroredRegistry { source, capabilities, versions, latest_at }
+        };
+        Ok(rows.into_iter().map(to_mirror).collect())
+    }
+
     async fn change_owners(
         &self,
         name: &CapabilityName,
@@ -96,16 +108,11 @@ impl LifecycleStore for SqlStore {
         by: &AuditActor,
     ) -> Result<OwnerResult, Error> {
         let mut transaction = self.begin().await?;
-        let capability: Option<i64> = transaction
-            .query("SELECT id FROM capability WHERE name = $1")
-            .bind(name.as_str())
-            .fetch_optional_value()
-            .await?;
-        let Some(capability) = capability else { return Ok(OwnerResult::Unknown) };
-        let before = load_owners(&mut transaction, capability).await?;
-        if !by.owns(&before) {
-            return Ok(OwnerResult::NotOwner(before));
-        }
+        let (capability, before) = match find_owned(&mut transaction, name, by).await? {
+            Ownership::Owned { capability, owners } => (capability, owners),
+            Ownership::Others(owners) => return Ok(OwnerResult::NotOwner(owners)),
+            Ownership::Unknown => return Ok(OwnerResult::Unknown),
+        };
         let (action, subject, after) = apply_owner_update(&before, change);
         if after == before {
             return Ok(OwnerResult::Owners(before));
@@ -247,6 +254,34 @@ pub(super) async fn insert_event(
         .execute()
         .await?;
     Ok(())
+}
+
+/// A capability by its name, for an actor who wants to change it.
+pub(super) enum Ownership {
+    /// The actor is one of the owners.
+    Owned { capability: i64, owners: Vec<TokenSubject> },
+    /// The name belongs to others.
+    Others(Vec<TokenSubject>),
+    /// There is no such capability.
+    Unknown,
+}
+
+pub(super) async fn find_owned(
+    transaction: &mut Transaction<'_>,
+    name: &CapabilityName,
+    by: &AuditActor,
+) -> Result<Ownership, Error> {
+    let capability: Option<i64> = transaction
+        .query("SELECT id FROM capability WHERE name = $1")
+        .bind(name.as_str())
+        .fetch_optional_value()
+        .await?;
+    let Some(capability) = capability else { return Ok(Ownership::Unknown) };
+    let owners = load_owners(transaction, capability).await?;
+    Ok(match by.owns(&owners) {
+        true => Ownership::Owned { capability, owners },
+        false => Ownership::Others(owners),
+    })
 }
 
 pub(super) async fn load_owners(
