@@ -23,7 +23,7 @@ use crate::engine::EvaluationPool;
 use crate::error::{Error, ErrorKind};
 use crate::journal::run_state::RunProgress;
 use crate::plan::ExecutionPlan;
-use crate::registry_client::{ResolvedDependencies, RunDocuments};
+use crate::registry_client::RunDocuments;
 use crate::run::dry_run::DryRun;
 use mock_script::MockScript;
 
@@ -124,14 +124,7 @@ impl ExampleRunner {
             max_variable_bytes: MAX_VARIABLE_BYTES,
             ..Limits::default()
         };
-        let mut library = RunDocuments {
-            notices: Vec::new(),
-            unknown: Vec::new(),
-            root: root.digest(),
-            documents: BTreeMap::new(),
-            sources: BTreeMap::new(),
-            resolved: ResolvedDependencies::default(),
-        };
+        let mut library = RunDocuments::new(root.digest());
         let mut waiting = VecDeque::from([root]);
         while let Some(document) = waiting.pop_front() {
             if library.documents.contains_key(&document.digest()) {

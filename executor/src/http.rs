@@ -36,7 +36,7 @@ use uuid::Uuid;
 
 use crate::App;
 use crate::error::{Error, ErrorKind};
-use crate::run::RunFilter;
+use crate::run::{RunFilter, StartRequest};
 use crate::telemetry::read_headers;
 
 /// The maximum size of the body of a request, in bytes.
@@ -174,12 +174,13 @@ async fn start_run(
     key: Option<String>,
     headers: &HeaderMap,
 ) -> Result<(StatusCode, Json<Run>), Error> {
-    let trace = read_headers(headers);
     let wait = request.wait;
+    let trace = read_headers(headers);
+    let start = StartRequest { request, event, key, trace, caller };
     // A task of its own: a caller who goes away in the middle leaves no half-started run.
     let started = tokio::spawn({
         let app = app.clone();
-        async move { app.runs().start(request, event, key, trace, caller).await }
+        async move { app.runs().start(start).await }
     });
     let run =
         started.await.map_err(|_| Error::new(ErrorKind::Internal, "the run was not started"))??;
@@ -360,7 +361,7 @@ async fn resume_execution(
     let id = read_id(&id)?;
     let request: ResumeRequest = read_json(body)?;
     // A task of its own: a caller who goes away in the middle leaves nothing half-done.
-    let resolved = tokio::spawn(async move { app.runs().resume_run(id, request, &caller).await });
+    let resolved = tokio::spawn(async move { app.runs().resume(id, request, &caller).await });
     let run = resolved
         .await
         .map_err(|_| Error::new(ErrorKind::Internal, "the run was not resumed"))??;
@@ -407,7 +408,7 @@ async fn replay_execution(
 ) -> Result<Json<ReplayResponse>, Error> {
     let id = read_id(&id)?;
     let request: ReplayRequest = read_json(body)?;
-    app.runs().replay_run(id, &request, &caller).await.map(Json)
+    app.runs().replay(id, &request, &caller).await.map(Json)
 }
 
 /// Show what a run would do, without running it

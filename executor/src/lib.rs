@@ -129,11 +129,11 @@ pub struct App {
     inner: Arc<AppInner>,
 }
 
-/// Ends the tasks of the executor when the last handle is gone. The tasks hold [`RunService`] themselves,
+/// Ends the tasks of the executor when the last handle is gone. The tasks hold the scheduler of runs,
 /// so they would not end on their own.
 #[derive(Debug)]
 struct AppInner {
-    runs: Arc<RunService>,
+    runs: RunService,
 }
 
 impl Drop for AppInner {
@@ -198,7 +198,7 @@ impl App {
         self.inner.runs.crash().await;
     }
 
-    fn runs(&self) -> &Arc<RunService> {
+    fn runs(&self) -> &RunService {
         &self.inner.runs
     }
 }

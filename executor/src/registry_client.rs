@@ -3,9 +3,11 @@
 //! The executor does not trust a registry. The digest in the list of versions, the digest in the `ETag`,
 //! the checksum in the document and the digest of the received bytes must all be the same.
 
+mod verified_documents;
+
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2s::{CapabilityName, Dependency, Diagnostic, Digest, Document, Secret};
@@ -14,7 +16,6 @@ use a2s_api::{
     CapabilityRef, CapabilitySummary, CapabilityVersions, OutcomeReport, OwnerList, PlanRequest,
     Problem, RunNotice, YAML,
 };
-use indexmap::IndexMap;
 use reqwest::header::{ACCEPT, ETAG};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use semver::{Version, VersionReq};
@@ -23,13 +24,12 @@ use url::Url;
 
 use crate::control_plane;
 use crate::error::{Error, ErrorKind};
+use verified_documents::{VerifiedDocument, VerifiedDocuments};
 
 /// The maximum size of a list of versions, in bytes.
 const MAX_LIST_BYTES: usize = 4 << 20;
 /// The maximum size of a document, in bytes (design of the language: 1 MiB).
 const MAX_DOCUMENT_BYTES: usize = 1 << 20;
-/// The maximum number of compiled documents in the cache.
-const MAX_COMPILED: usize = 256;
 /// The timeout for one response of the registry.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -41,7 +41,7 @@ pub(crate) struct RunDocuments {
     /// The root and all documents that it uses, directly or not.
     pub(crate) documents: BTreeMap<Digest, Arc<Document>>,
     /// The same documents, as the registry sent them.
-    pub(crate) sources: BTreeMap<Digest, Vec<u8>>,
+    pub(crate) sources: BTreeMap<Digest, Arc<[u8]>>,
     /// The document that each dependency of each document resolves to.
     pub(crate) resolved: ResolvedDependencies,
     /// The documents that were yanked or are deprecated, in order of name and version.
@@ -51,6 +51,18 @@ pub(crate) struct RunDocuments {
 }
 
 impl RunDocuments {
+    /// Starts with no documents.
+    pub(crate) fn new(root: Digest) -> Self {
+        Self {
+            root,
+            documents: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            resolved: ResolvedDependencies::default(),
+            notices: Vec::new(),
+            unknown: Vec::new(),
+        }
+    }
+
     /// Returns the pins of all documents, as the documents state them.
     pub(crate) fn pins(&self) -> Vec<CapabilityRef> {
         let pin = |(checksum, document): (&Digest, &Arc<Document>)| {
@@ -105,9 +117,9 @@ pub(crate) struct RegistryClient {
     /// Set when the registry has asked for a token to read documents.
     needs_read_token: AtomicBool,
     http: reqwest::Client,
-    /// The compiled documents, by the digest of their bytes as sent: the same bytes are compiled only once.
-    /// The bytes of a version are fetched for every run, so that a change in the registry is noticed.
-    compiled: Mutex<IndexMap<Digest, Arc<Document>>>,
+    /// The documents that were fetched last. The list of versions is fetched for every run, so that another
+    /// checksum in the registry is noticed.
+    verified: VerifiedDocuments,
 }
 
 impl RegistryClient {
@@ -132,8 +144,8 @@ impl RegistryClient {
         }
         let http = control_plane::client(TIMEOUT).build();
         let http = http.map_err(|error| unusable(error.to_string()))?;
-        let asks_readers = AtomicBool::new(false);
-        Ok(Self { base, token, needs_read_token: asks_readers, http, compiled: Mutex::default() })
+        let needs_read_token = AtomicBool::new(false);
+        Ok(Self { base, token, needs_read_token, http, verified: VerifiedDocuments::default() })
     }
 
     /// Resolves the wanted capability and all its dependencies.
@@ -151,15 +163,7 @@ impl RegistryClient {
         let mut listed = BTreeMap::new();
         let versions = self.list_versions(wanted.name, &mut listed).await?;
         let chosen = to_ref(choose_version(wanted, versions)?);
-        let root = chosen.checksum;
-        let mut library = RunDocuments {
-            notices: Vec::new(),
-            unknown: Vec::new(),
-            root,
-            documents: BTreeMap::new(),
-            sources: BTreeMap::new(),
-            resolved: ResolvedDependencies::default(),
-        };
+        let mut library = RunDocuments::new(chosen.checksum);
         let mut waiting = VecDeque::from([chosen]);
         while let Some(pin) = waiting.pop_front() {
             if library.documents.contains_key(&pin.checksum) {
@@ -171,7 +175,7 @@ impl RegistryClient {
                     format!("`{}` requires more than {max_documents} documents", wanted.name),
                 ));
             }
-            let (document, source) = self.fetch(&pin).await?;
+            let VerifiedDocument { document, source } = self.fetch(&pin).await?;
             let mut choices = BTreeMap::new();
             for dependency in &document.capability().dependencies {
                 let chosen = match wanted.lock {
@@ -319,8 +323,11 @@ impl RegistryClient {
         Ok(answer.owners)
     }
 
-    /// Fetches a document and checks that it matches `pin`.
-    async fn fetch(&self, pin: &CapabilityRef) -> Result<(Arc<Document>, Vec<u8>), Error> {
+    /// Fetches a document and checks that it matches `pin`, unless this was done lately.
+    async fn fetch(&self, pin: &CapabilityRef) -> Result<VerifiedDocument, Error> {
+        if let Some(verified) = self.verified.get(pin) {
+            return Ok(verified);
+        }
         let CapabilityRef { name, version, checksum } = pin;
         let address = self.address(&["v1", "capabilities", name.as_str(), &version.to_string()]);
         let response = self.get(address, YAML).await?;
@@ -343,43 +350,37 @@ impl RegistryClient {
             return Err(mismatch(pin, &format!("its `ETag` states {stated}")));
         }
         let source = self.read(response, MAX_DOCUMENT_BYTES).await?;
-        let document = self.open(&source, name, version).await?;
-        verify_document(&document, pin)?;
-        Ok((document, source))
+        let verified = compile(source, pin).await?;
+        verify_document(&verified.document, pin)?;
+        self.verified.insert(verified.clone());
+        Ok(verified)
     }
 
-    /// Compiles a document, or returns the result of an earlier compilation of the same bytes.
-    pub(crate) async fn open(
+    /// Returns the document of a pin if it was fetched lately.
+    pub(crate) fn verified(&self, pin: &CapabilityRef) -> Option<Arc<Document>> {
+        self.verified.get(pin).map(|verified| verified.document)
+    }
+
+    /// Compiles the document of a pin from a copy that was stored with a run.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::DigestMismatch`] when the copy has another checksum.
+    pub(crate) async fn open_stored(
         &self,
-        source: &[u8],
-        name: &CapabilityName,
-        version: &Version,
+        source: Vec<u8>,
+        pin: &CapabilityRef,
     ) -> Result<Arc<Document>, Error> {
-        let key = Digest::of_bytes(source);
-        if let Some(document) = self.lock_compiled().get(&key) {
-            return Ok(Arc::clone(document));
+        let verified = compile(source, pin).await?;
+        let found = verified.document.digest();
+        if found != pin.checksum {
+            let CapabilityRef { name, version, checksum } = pin;
+            let message = format!(
+                "`{name}` {version} was started with {checksum}, but the stored document has {found}"
+            );
+            return Err(Error::new(ErrorKind::DigestMismatch, message));
         }
-        // A large document keeps a processor busy for a while: not one that serves others.
-        let owned = source.to_vec();
-        let opened = tokio::task::spawn_blocking(move || Document::open(&owned)).await;
-        let opened = opened.map_err(|_| {
-            Error::new(ErrorKind::Internal, format!("the compiler failed on `{name}` {version}"))
-        })?;
-        let document =
-            opened.map(Arc::new).map_err(|found| to_document_error(name, version, &found))?;
-        let mut compiled = self.lock_compiled();
-        if compiled.len() >= MAX_COMPILED {
-            // The one that was compiled first.
-            compiled.shift_remove_index(0);
-        }
-        compiled.insert(key, Arc::clone(&document));
-        Ok(document)
-    }
-
-    /// Locks the cache. Nothing panics while it holds this lock; even then, only a part of the cache would
-    /// be lost.
-    fn lock_compiled(&self) -> MutexGuard<'_, IndexMap<Digest, Arc<Document>>> {
-        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
+        self.verified.insert(verified.clone());
+        Ok(verified.document)
     }
 
     fn address(&self, path: &[&str]) -> Url {
@@ -462,6 +463,22 @@ impl RegistryClient {
             None => error,
         }
     }
+}
+
+/// Compiles the document of a pin.
+async fn compile(source: Vec<u8>, pin: &CapabilityRef) -> Result<VerifiedDocument, Error> {
+    let CapabilityRef { name, version, .. } = pin;
+    let source = Arc::<[u8]>::from(source);
+    // A large document keeps a processor busy for a while: not one that serves others.
+    let opened = tokio::task::spawn_blocking({
+        let source = Arc::clone(&source);
+        move || Document::open(&source)
+    });
+    let opened = opened.await.map_err(|_| {
+        Error::new(ErrorKind::Internal, format!("the compiler failed on `{name}` {version}"))
+    })?;
+    let document = opened.map_err(|found| to_document_error(name, version, &found))?;
+    Ok(VerifiedDocument { document: Arc::new(document), source })
 }
 
 /// The code of a document with a stated checksum that is not its digest.

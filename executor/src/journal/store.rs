@@ -82,7 +82,7 @@ pub(crate) struct NewRun {
     /// The document that each dependency resolves to, as JSON.
     pub(crate) choices: String,
     /// The documents, as the registry sent them.
-    pub(crate) documents: Vec<(Digest, Vec<u8>)>,
+    pub(crate) documents: Vec<(Digest, Arc<[u8]>)>,
     /// The caller's idempotency key.
     pub(crate) key: Option<String>,
     /// The digest of the caller's request.

@@ -21,12 +21,9 @@ fn library(sources: &[Vec<u8>]) -> RunDocuments {
         (document.digest(), chosen.collect())
     });
     RunDocuments {
-        root: documents.last().unwrap().digest(),
         resolved: ResolvedDependencies(choices.collect()),
         documents: documents.iter().map(|d| (d.digest(), Arc::clone(d))).collect(),
-        sources: BTreeMap::new(),
-        notices: Vec::new(),
-        unknown: Vec::new(),
+        ..RunDocuments::new(documents.last().unwrap().digest())
     }
 }
 

@@ -6,7 +6,7 @@
 //! lets the run continue, at that step, or ends it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,19 +18,21 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{RunFilter, RunService, lock, not_found};
+use super::context::RunContext;
+use super::not_found;
+use super::resolver::RunResolver;
+use super::restored_run::RestoredRun;
+use super::scheduler::RunScheduler;
 use crate::clock::milliseconds_between;
 use crate::engine::{
     ApprovalPoll, CancelToken, Engine, LiveTransport, PollResult, RunBudget, ServiceTransport,
 };
 use crate::error::{Error, ErrorKind};
-use crate::journal::Journal;
-use crate::journal::run_state::{RunHeader, RunProgress, RunState};
-use crate::journal::sealed_values::restore_values;
-use crate::journal::store::{LeaseEpoch, RunRow};
+use crate::journal::run_state::{RunProgress, RunState};
+use crate::journal::store::{LeaseEpoch, RunFilter, RunRow};
+use crate::journal::{Journal, lock};
 use crate::metrics::Metrics;
 use crate::request::ContractCache;
-use crate::secrets::RunSecrets;
 
 /// The pause before a guardian is asked again for the first time; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -144,9 +146,18 @@ fn wanted_approvals(events: &[RunEvent]) -> BTreeMap<&str, OpenApproval<'_>> {
     wanted
 }
 
-impl RunService {
+/// The task that asks the guardians of waiting runs again.
+#[derive(Debug)]
+pub(super) struct ApprovalPoller {
+    pub(super) context: Arc<RunContext>,
+    pub(super) resolver: Arc<RunResolver>,
+    pub(super) scheduler: Arc<RunScheduler>,
+    pub(super) schedule: Arc<ApprovalSchedule>,
+}
+
+impl ApprovalPoller {
     /// Asks the guardians about the runs that wait for an approval, until the executor closes.
-    pub(super) async fn poll_approvals(self: Arc<Self>) {
+    pub(super) async fn run(self) {
         // Those that were left are asked about at once; others are another executor's first.
         let mut pause = Duration::ZERO;
         let mut look = Instant::now();
@@ -156,12 +167,12 @@ impl RunService {
                     Ok(()) => pause = MAX_PAUSE,
                     Err(error) => tracing::warn!(%error, "waiting runs could not be read"),
                 }
-                look = Instant::now() + self.config.limits.lease / 3;
+                look = Instant::now() + self.context.config.limits.lease / 3;
             }
-            let due = self.approval_schedule.next_due(look);
-            let _ = tokio::time::timeout_at(due, self.approval_schedule.wake.notified()).await;
-            let due = self.approval_schedule.take_due();
-            if due.is_empty() || self.closing.load(Ordering::SeqCst) {
+            let due = self.schedule.next_due(look);
+            let _ = tokio::time::timeout_at(due, self.schedule.wake.notified()).await;
+            let due = self.schedule.take_due();
+            if due.is_empty() || self.scheduler.is_closing() {
                 continue;
             }
             let asked = due.into_iter().map(|run| self.poll_run(run));
@@ -173,13 +184,13 @@ impl RunService {
     async fn find_waits(&self, pause: Duration) -> Result<(), Error> {
         let mut filter = RunFilter { status: Some(RunStatus::Waiting), ..RunFilter::default() };
         loop {
-            let lives = self.store.read_summary_events(&filter, PAGE).await?;
+            let lives = self.context.store.read_summary_events(&filter, PAGE).await?;
             let is_last = lives.len() < PAGE;
             for life in lives {
                 let Some(last) = life.events.last() else { continue };
                 filter.before = Some(last.run);
                 if is_wait_for_approval(&last.kind) {
-                    self.approval_schedule.add_found(last.run, pause);
+                    self.schedule.add_found(last.run, pause);
                 }
             }
             if is_last {
@@ -188,17 +199,17 @@ impl RunService {
         }
     }
 
-    async fn poll_run(self: &Arc<Self>, run: Uuid) {
+    async fn poll_run(&self, run: Uuid) {
         match self.poll_guardians(run).await {
             Ok(RunWait::Waits(None)) => {}
             Ok(RunWait::Waits(Some(expires_at))) => {
-                let left = expires_at.duration_since(self.clock.now());
+                let left = expires_at.duration_since(self.context.clock.now());
                 let left = Duration::try_from(left).unwrap_or_default();
-                self.approval_schedule.advance(run, left.max(FIRST_PAUSE));
+                self.schedule.advance(run, left.max(FIRST_PAUSE));
             }
-            Ok(RunWait::Ended) => self.approval_schedule.remove(run),
+            Ok(RunWait::Ended) => self.schedule.remove(run),
             // Another executor was first, or a person.
-            Err(error) if error.kind == ErrorKind::LeaseLost => self.approval_schedule.remove(run),
+            Err(error) if error.kind == ErrorKind::LeaseLost => self.schedule.remove(run),
             Err(error) => {
                 tracing::warn!(%run, %error, "the status of an approval could not be read")
             }
@@ -207,17 +218,17 @@ impl RunService {
 
     /// Asks the guardians about the steps at which a run waits. When their decisions have changed, the run
     /// continues or ends.
-    async fn poll_guardians(self: &Arc<Self>, run: Uuid) -> Result<RunWait, Error> {
-        let row = self.store.read_run(run).await?;
+    async fn poll_guardians(&self, run: Uuid) -> Result<RunWait, Error> {
+        let row = self.context.store.read_run(run).await?;
         let Some(row) = row.filter(|row| row.status == RunStatus::Waiting) else {
             return Ok(RunWait::Ended);
         };
-        let mut events = self.read_all(run).await?;
+        let mut events = self.context.read_events(run).await?;
         if !events.last().is_some_and(|event| is_wait_for_approval(&event.kind)) {
             return Ok(RunWait::Ended);
         }
         let state = RunState::from_events(&events).ok_or_else(|| not_found(run))?;
-        let now = self.clock.now();
+        let now = self.context.clock.now();
         let ends = |approval: &OpenApproval<'_>| approval.expires_at;
         let is_late = wanted_approvals(&events).values().filter_map(ends).any(|at| at <= now);
         let found = self.ask_guardians(run, &row, &mut events, is_late).await?;
@@ -245,7 +256,7 @@ impl RunService {
                 (PollResult::Pending(None), _) => {}
                 (PollResult::Pending(Some(_)) | PollResult::Changed, _) => {
                     tracing::info!(%run, step, "the guardian decided; the run continues");
-                    self.requeue_run(state, row.epoch).await?;
+                    self.scheduler.requeue(state, row.epoch).await?;
                     return Ok(RunWait::Ended);
                 }
             }
@@ -265,46 +276,44 @@ impl RunService {
         events: &mut [RunEvent],
         is_late: bool,
     ) -> Result<Vec<(String, PollResult)>, Error> {
-        let sealed = self.store.read_sealed(run).await?;
-        let secrets = Arc::new(RunSecrets::new(self.ids.random_bytes()));
-        let wait_points = restore_values(events, &sealed, &self.vault, &secrets)?;
-        let progress = RunProgress::with_wait_points(events, wait_points);
-        let start = RunHeader::from_events(events).ok_or_else(|| not_found(run))?;
-        let plan = self.load_plan(&start, &row.choices).await?;
-        let journal = Journal::in_memory(run, Arc::clone(&self.clock), Arc::clone(&secrets));
+        let restored = RestoredRun::from_events(&self.context, run, events).await?.complete()?;
+        let RestoredRun { header, progress, secrets, .. } = restored;
+        let context = &self.context;
+        let plan = self.resolver.load_plan(&header, &row.choices).await?;
+        let journal = Journal::in_memory(run, Arc::clone(&context.clock), Arc::clone(&secrets));
         let metrics = Metrics::register(&mut Registry::default());
         let steps = wanted_approvals(events).keys().map(|step| (*step).to_owned()).collect();
         let inquiry = ApprovalPoll::new(steps, is_late);
         let engine = Engine {
             run,
-            session: &start.session,
+            session: &header.session,
             plan: &plan,
             progress: &progress,
             effects: AtomicUsize::new(progress.count_effects()),
-            evaluations: &self.evaluations,
-            budget: RunBudget::new(&self.config.limits, progress.count_begun()),
+            evaluations: &context.evaluations,
+            budget: RunBudget::new(&context.config.limits, progress.count_begun()),
             secrets: &secrets,
             journal: &journal,
             transport: ServiceTransport::Live(LiveTransport {
                 principal: &row.tenant,
-                gate: &self.gate,
-                outbound: &self.outbound,
-                retries: &self.retries,
+                gate: &context.gate,
+                outbound: &context.outbound,
+                retries: &context.retries,
                 trace: None,
                 propagate: false,
                 approval_poll: Some(&inquiry),
             }),
-            clock: &self.clock,
-            ids: &self.ids,
+            clock: &context.clock,
+            ids: &context.ids,
             contracts: ContractCache::default(),
-            response_validation: self.config.response_validation,
+            response_validation: context.config.response_validation,
             metrics: &metrics,
-            max_parallel: self.config.limits.max_parallel,
-            max_request_bytes: self.config.limits.max_request_bytes,
+            max_parallel: context.config.limits.max_parallel,
+            max_request_bytes: context.config.limits.max_request_bytes,
             keep_answer_bytes: 0,
         };
         let halt = CancelToken::default();
-        let walked = tokio::time::timeout(POLL_TIMEOUT, engine.walk(&start.inputs, &halt)).await;
+        let walked = tokio::time::timeout(POLL_TIMEOUT, engine.walk(&header.inputs, &halt)).await;
         drop(engine);
         let mut found = inquiry.into_results();
         if walked.is_err() {
@@ -314,18 +323,6 @@ impl RunService {
             found.push((String::new(), PollResult::Changed));
         }
         Ok(found)
-    }
-
-    /// Queues a run that waits as a whole, so that it continues in its turn.
-    pub(super) async fn requeue_run(
-        self: &Arc<Self>,
-        state: RunState,
-        epoch: LeaseEpoch,
-    ) -> Result<(), Error> {
-        let journal = self.journal_without_lease(state, epoch, Arc::default());
-        journal.commit(EventKind::RunQueued {}).await?;
-        self.slots.notify();
-        self.take_over().await
     }
 
     /// Ends a run because its approval was not given in time.
@@ -353,21 +350,18 @@ impl RunService {
         let error = Error::new(kind, message).with_hint(hint);
         let progress = RunProgress::from_events(events);
         let error = error.to_run_error(Some(step), None, progress.count_effects() == 0);
-        let now = self.clock.now();
+        let now = self.context.clock.now();
         let began = progress.steps.get(step).and_then(|step| step.started_at);
-        let journal = self.journal_without_lease(state, epoch, Arc::default());
-        journal.append(EventKind::StepFailed {
+        let failed = EventKind::StepFailed {
             step: step.to_owned(),
             error: error.clone(),
             duration_ms: began.map_or(0, |began| milliseconds_between(began, now)),
-        });
+        };
         let duration_ms = milliseconds_between(started_at, now);
         let (status, error) = (RunStatus::Denied, Some(error));
-        journal.commit(EventKind::RunFinished { status, output: None, error, duration_ms }).await?;
+        let finished = EventKind::RunFinished { status, output: None, error, duration_ms };
+        self.scheduler.end_undriven(state, epoch, Some(failed), finished).await?;
         tracing::info!(%run, step, "an approval was not given in time");
-        self.metrics.run_ended(status, duration_ms);
-        self.watchers.notify(run);
-        self.announce_end(run).await;
         Ok(())
     }
 }

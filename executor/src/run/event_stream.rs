@@ -2,53 +2,39 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use a2s_api::{Caller, StreamPermit};
-use a2s_api::{EventKind, RunEvent};
+use a2s_api::{EventKind, RunEvent, StreamPermit};
 use futures::stream::{self, Stream};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::run_watchers::RunWatch;
-use super::{PAGE, POLL, RunService, lock};
-use crate::error::{Error, ErrorKind};
+use super::context::RunContext;
+use super::scheduler::{RunScheduler, RunWatch};
+use super::{PAGE, POLL};
+use crate::error::Error;
 
-impl RunService {
-    /// Returns the events of a run after number `after`, including future ones. The stream ends when the
-    /// run cannot proceed by itself. Returns `None` when this is already the case.
-    ///
-    /// # Errors
-    /// Returns [`ErrorKind::TooManyFollowers`] when the caller, or all callers together, follow too many
-    /// runs.
-    pub(crate) async fn follow(
-        self: &Arc<Self>,
-        run: Uuid,
-        after: u64,
-        caller: &Caller,
-    ) -> Result<Option<impl Stream<Item = Result<RunEvent, Error>> + Send + use<>>, Error> {
-        let row = self.find(run, caller).await?;
-        let over = !row.status.is_in_progress();
-        if over && self.store.read_events(run, after, 1).await?.is_empty() {
-            return Ok(None);
-        }
-        let permit = self.followers.reserve(Some(caller.principal()));
-        let permit = permit
-            .map_err(|refusal| Error::new(ErrorKind::TooManyFollowers, refusal.to_string()))?;
-        let following = EventFollower {
-            _permit: permit,
-            runs: Arc::clone(self),
-            run_watch: self.watchers.watch(run),
-            run,
-            last: after,
-            read: VecDeque::new(),
-            watch: None,
-            over: false,
-        };
-        Ok(Some(stream::try_unfold(following, |mut following| async {
-            Ok(following.next().await?.map(|event| (event, following)))
-        })))
-    }
+/// Returns the events of a run after number `after`, including future ones. The stream ends when the run
+/// cannot proceed by itself, and holds `permit` until then.
+pub(super) fn follow_events(
+    (context, scheduler): (Arc<RunContext>, Arc<RunScheduler>),
+    run: Uuid,
+    after: u64,
+    permit: StreamPermit,
+) -> impl Stream<Item = Result<RunEvent, Error>> + Send + use<> {
+    let follower = EventFollower {
+        _permit: permit,
+        run_watch: scheduler.watchers().watch(run),
+        context,
+        scheduler,
+        run,
+        last: after,
+        read: VecDeque::new(),
+        watch: None,
+        over: false,
+    };
+    stream::try_unfold(follower, |mut follower| async {
+        Ok(follower.next().await?.map(|event| (event, follower)))
+    })
 }
 
 /// A reader of the events of a run as they come.
@@ -57,7 +43,8 @@ impl RunService {
 /// delivered twice or left out, however slow the reader is, and no events wait for it in memory.
 struct EventFollower {
     _permit: StreamPermit,
-    runs: Arc<RunService>,
+    context: Arc<RunContext>,
+    scheduler: Arc<RunScheduler>,
     run_watch: RunWatch,
     run: Uuid,
     last: u64,
@@ -80,17 +67,17 @@ impl EventFollower {
             let more = self.run_watch.changed();
             // The watches start before the read: a commit in between is seen next time.
             if self.watch.is_none() {
-                let live = lock(&self.runs.active);
-                self.watch = live.get(&self.run).map(|live| live.journal.watch());
+                let active = self.scheduler.active().get(self.run);
+                self.watch = active.map(|active| active.journal.watch());
             }
             let running = match &self.watch {
                 Some(_) => true,
                 None => {
-                    let row = self.runs.store.read_run(self.run).await?;
+                    let row = self.context.store.read_run(self.run).await?;
                     row.is_some_and(|row| row.status.is_in_progress())
                 }
             };
-            let page = self.runs.store.read_events(self.run, self.last, PAGE).await?;
+            let page = self.context.store.read_events(self.run, self.last, PAGE).await?;
             if !page.is_empty() {
                 self.read = page.into();
                 continue;
@@ -101,10 +88,10 @@ impl EventFollower {
                         self.watch = None;
                     }
                 }
-                None if running && !self.runs.closing.load(Ordering::SeqCst) => {
+                None if running && !self.scheduler.is_closing() => {
                     tokio::select! {
                         () = more => {}
-                        _ = tokio::time::timeout(POLL, self.runs.wake.notified()) => {}
+                        _ = tokio::time::timeout(POLL, self.scheduler.watchers().changed_elsewhere()) => {}
                     }
                 }
                 None => return Ok(None),

@@ -1,28 +1,11 @@
 //! The one decision about who may see and touch a run, a plan or remembered values.
 
 use a2s_api::{Caller, Principal, TokenScope};
-use uuid::Uuid;
-
-use super::{RunService, not_found};
-use crate::error::Error;
-use crate::journal::store::RunRow;
 
 /// Returns true when a caller may see and change the data of a principal: their own, and with the scope
 /// `admin` everything. When it is false, handlers respond 404, as for an id that does not exist.
 pub(crate) fn may_touch(caller: &Caller, owner: &Principal) -> bool {
     caller.has_scope(TokenScope::Admin) || caller.principal() == *owner
-}
-
-impl RunService {
-    /// Finds a run that a caller may see and change.
-    ///
-    /// # Errors
-    /// Returns [`ErrorKind::RunNotFound`](crate::error::ErrorKind::RunNotFound) when it does not exist or
-    /// belongs to another principal: the response is the same.
-    pub(super) async fn find(&self, run: Uuid, caller: &Caller) -> Result<RunRow, Error> {
-        let row = self.store.read_run(run).await?;
-        row.filter(|row| may_touch(caller, &row.tenant)).ok_or_else(|| not_found(run))
-    }
 }
 
 #[cfg(test)]

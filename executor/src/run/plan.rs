@@ -9,9 +9,10 @@ use a2s_api::{FaultAttribution, PlanRequest, PlanResponse};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
 
-use super::RunService;
+use super::context::RunContext;
 use super::ownership::may_touch;
-use super::prepare::ResolvedRun;
+use super::preview::preview_plan;
+use super::resolver::{PreparedRun, RunResolver};
 use super::shown_plan::{PlanContents, ShownPlan, differences};
 use crate::config::Limits;
 use crate::error::{Error, ErrorDetails, ErrorKind};
@@ -42,26 +43,36 @@ pub(super) struct RedeemedPlan {
     pub(super) shown: ShownPlan,
 }
 
-impl RunService {
+/// The plans of an executor: shown, stored, and redeemed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planner<'r> {
+    pub(super) context: &'r RunContext,
+    pub(super) resolver: &'r RunResolver,
+}
+
+impl Planner<'_> {
     /// Shows the effect of a run, with a token that runs exactly this plan.
-    pub(crate) async fn plan(
+    pub(super) async fn plan(
         &self,
         request: &PlanRequest,
         principal: &Principal,
     ) -> Result<PlanResponse, Error> {
-        let (prepared, policies) =
-            tokio::join!(self.resolve_request(request, principal), self.gate.fetch_policy_ids());
+        let Self { context, resolver } = self;
+        let (prepared, policies) = tokio::join!(
+            resolver.prepare_request(request, principal),
+            context.gate.fetch_policy_ids()
+        );
         let prepared = prepared?;
-        let guarding = self.config.guardian.describe_guardians();
-        let ResolvedRun { plan, inputs, recalled, credentials, .. } = &prepared;
-        let upstream_of = |url: &_| self.outbound.upstream_of(url);
+        let guarding = context.config.guardian.describe_guardians();
+        let PreparedRun { plan, inputs, recalled, credentials, .. } = &prepared;
+        let upstream_of = |url: &_| context.outbound.upstream_of(url);
         let mut answer =
             plan.to_response(inputs, recalled.clone(), guarding, credentials, upstream_of)?;
-        self.trust.remember(&prepared.library.unknown).await?;
+        resolver.trust.remember(&prepared.library.unknown).await?;
         answer.policies.clone_from(&policies);
         answer.notices.clone_from(&prepared.library.notices);
         if request.preview {
-            self.preview_plan(request, principal, &prepared, &mut answer.steps).await?;
+            preview_plan(context, request, principal, &prepared, &mut answer.steps).await?;
         }
         match self.store_plan(request, principal, &prepared, policies).await {
             Ok(PlanToken { token, expires_at, digest }) => {
@@ -83,11 +94,11 @@ impl RunService {
         &self,
         request: &PlanRequest,
         principal: &Principal,
-        prepared: &ResolvedRun,
+        prepared: &PreparedRun,
         policies: BTreeMap<String, String>,
     ) -> Result<PlanToken, Error> {
         prepared.check()?;
-        let basis = self.plan_basis(request, prepared, policies)?;
+        let basis = self.resolver.plan_basis(request, prepared, policies)?;
         let digest = basis.digest();
         let digest =
             digest.map_err(|error| Error::new(ErrorKind::InvalidInput, error.to_string()))?;
@@ -99,17 +110,17 @@ impl RunService {
             return Err(Error::new(ErrorKind::BudgetExceeded, message));
         }
         let token: String =
-            self.ids.random_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+            self.context.ids.random_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         let id = plan_id(&token);
-        let sealed = self.vault.seal_plan(id, &plain)?;
-        let now = self.clock.now();
+        let sealed = self.context.vault.seal_plan(id, &plain)?;
+        let now = self.context.clock.now();
         // To the millisecond, as it will be read again.
         let end = now.checked_add(PLAN_LIFETIME).unwrap_or(now).as_millisecond();
         let expires_at = Timestamp::from_millisecond(end).unwrap_or(now);
-        let Limits { max_plans: most, max_tenant_plans: most_own, .. } = self.config.limits;
+        let Limits { max_plans: most, max_tenant_plans: most_own, .. } = self.context.config.limits;
         let tenant = principal.clone();
         let plan = NewPlan { id, tenant, now, expires_at, sealed, most, most_own };
-        if !self.store.store_plan(plan).await? {
+        if !self.context.store.store_plan(plan).await? {
             let message = format!(
                 "too many unused plans: the limit is {most} plans in total, and {most_own} plans for one caller"
             );
@@ -129,7 +140,7 @@ impl RunService {
         caller: &Caller,
     ) -> Result<RedeemedPlan, Error> {
         let id = plan_id(token);
-        let stored = self.store.read_plan(id).await?;
+        let stored = self.context.store.read_plan(id).await?;
         let Some(stored) = stored.filter(|plan| may_touch(caller, &plan.tenant)) else {
             let message = "unknown plan: the token was never issued, or the plan expired long ago";
             return Err(Error::new(ErrorKind::PlanNotFound, message).with_hint(PLAN_AGAIN_HINT));
@@ -141,12 +152,12 @@ impl RunService {
             );
             return Err(Error::new(ErrorKind::PlanUsed, message).with_hint(hint));
         }
-        let sealed = stored.sealed.filter(|_| stored.expires_at > self.clock.now());
+        let sealed = stored.sealed.filter(|_| stored.expires_at > self.context.clock.now());
         let Some(sealed) = sealed else {
             let message = format!("this plan expired at {:.0}", stored.expires_at);
             return Err(Error::new(ErrorKind::PlanExpired, message).with_hint(PLAN_AGAIN_HINT));
         };
-        let plain = self.vault.open_plan(id, &sealed)?;
+        let plain = self.context.vault.open_plan(id, &sealed)?;
         let shown = serde_json::from_slice(&plain).map_err(|_| {
             Error::new(ErrorKind::PlanNotFound, "the plan cannot be read")
                 .with_hint(PLAN_AGAIN_HINT)
@@ -162,16 +173,17 @@ impl RunService {
         &self,
         shown: &ShownPlan,
         principal: &Principal,
-    ) -> Result<ResolvedRun, Error> {
+    ) -> Result<PreparedRun, Error> {
         let ShownPlan { request, basis: was } = shown;
+        let Self { context, resolver } = self;
         let (resolved, policies) =
-            tokio::join!(self.resolve_documents(request.into()), self.gate.fetch_policy_ids());
-        let (library, plan) = resolved.map_err(|error| no_longer(Vec::new(), error))?;
-        let content = PlanContents::from_documents(&library, &plan);
-        let completed = self.resolve_inputs(request, principal, library, plan).await;
+            tokio::join!(resolver.resolve(request.into()), context.gate.fetch_policy_ids());
+        let resolved = resolved.map_err(|error| no_longer(Vec::new(), error))?;
+        let content = PlanContents::from_documents(&resolved.library, &resolved.plan);
+        let completed = resolver.prepare(request, principal, resolved).await;
         let prepared =
             completed.map_err(|error| no_longer(was.content.differences(&content), error))?;
-        let is = self.plan_basis(request, &prepared, policies)?;
+        let is = resolver.plan_basis(request, &prepared, policies)?;
         let found = differences(was, &is);
         if found.is_empty() { Ok(prepared) } else { Err(differ(&found)) }
     }

@@ -3,21 +3,18 @@
 
 use a2s_api::Principal;
 use a2s_api::{
-    CapabilityRef, DecisionRecord, DecisionSource, PlanRequest, StateEntry, TraceContext,
-    TriggerEvent,
+    CapabilityRef, DecisionRecord, DecisionSource, PlanRequest, TraceContext, TriggerEvent,
 };
 use http::HeaderMap;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::RunService;
-use super::prepare::ResolvedRun;
-use crate::clock::new_run_id;
+use super::context::RunContext;
+use super::resolver::PreparedRun;
 use crate::error::{Error, ErrorKind};
 use crate::gate::{GateVerdict, Permitted, PreRun};
 use crate::plan::ExecutionPlan;
 use crate::secrets::{RunSecrets, has_placeholder, restore_masked};
-use crate::session_state::{StateOwner, StateTable};
 use crate::telemetry::{DecisionSubject, RunTrace, StandaloneDecision};
 
 /// The hint for a caller who gave no value.
@@ -26,7 +23,7 @@ const GIVE_VALUE_HINT: &str =
 
 /// A run that does not exist yet, with the decisions about it.
 pub(super) struct PreRunGuard<'r> {
-    runs: &'r RunService,
+    context: &'r RunContext,
     /// The principal that the run will belong to.
     principal: &'r Principal,
     /// The id that the run will have.
@@ -40,14 +37,14 @@ pub(super) struct PreRunGuard<'r> {
 impl<'r> PreRunGuard<'r> {
     /// Creates it without decisions; `caller` is the trace that the caller is in.
     pub(super) fn new(
-        runs: &'r RunService,
+        context: &'r RunContext,
         principal: &'r Principal,
         run: Uuid,
         caller: Option<&'r TraceContext>,
     ) -> Self {
-        let trace = RunTrace::from_caller(run, caller, runs.sinks.exports_spans());
+        let trace = RunTrace::from_caller(run, caller, context.sinks.exports_spans());
         let trace = trace.headers(trace.root());
-        Self { runs, principal, run, caller, trace, decisions: Vec::new() }
+        Self { context, principal, run, caller, trace, decisions: Vec::new() }
     }
 
     /// Asks about the event that should start the run, and continues with the inputs that the guardian
@@ -76,7 +73,7 @@ impl<'r> PreRunGuard<'r> {
             Ok(())
         };
         let beginning = self.pre_run(&session, plan);
-        let answer = self.runs.gate.ask_trigger(beginning, event, shown, follow).await;
+        let answer = self.context.gate.ask_trigger(beginning, event, shown, follow).await;
         self.record_decisions(answer, DecisionSubject::Event(event), &session, &plan.root.pin)?;
         asked.inputs = truths;
         Ok(())
@@ -89,9 +86,9 @@ impl<'r> PreRunGuard<'r> {
     /// When some of them may not be used.
     pub(super) async fn judge_recalled_inputs(
         &mut self,
-        mut prepared: ResolvedRun,
+        mut prepared: PreparedRun,
         session: Option<&str>,
-    ) -> Result<ResolvedRun, Error> {
+    ) -> Result<PreparedRun, Error> {
         if prepared.recalled.is_empty() {
             return Ok(prepared);
         }
@@ -103,7 +100,7 @@ impl<'r> PreRunGuard<'r> {
         let follow = |made: &Map<String, Value>| {
             prepared.plan.check_given(made).map_err(|error| error.message)
         };
-        let answer = self.runs.gate.ask_recall(beginning, values, follow).await;
+        let answer = self.context.gate.ask_recall(beginning, values, follow).await;
         let matter = DecisionSubject::Recalled(prepared.recalled.len());
         let values = self.record_decisions(answer, matter, &session, &prepared.plan.root.pin);
         let values = values.map_err(|error| error.with_hint(GIVE_VALUE_HINT))?;
@@ -140,7 +137,7 @@ impl<'r> PreRunGuard<'r> {
         root: &CapabilityRef,
     ) -> Result<T, Error> {
         let GateVerdict { decisions, verdict } = asked;
-        self.runs.sinks.export_decision(&StandaloneDecision {
+        self.context.sinks.export_decision(&StandaloneDecision {
             principal: self.principal,
             id: self.run,
             subject: matter,
@@ -149,7 +146,7 @@ impl<'r> PreRunGuard<'r> {
             session,
             capability: Some(root),
             caller: self.caller,
-            at: self.runs.clock.now(),
+            at: self.context.clock.now(),
         });
         let is_guarded = |decision: &DecisionRecord| decision.source != DecisionSource::Unguarded;
         self.decisions.extend(decisions.into_iter().filter(is_guarded));
@@ -176,33 +173,4 @@ fn restore_inputs(
         Ok((name.clone(), value))
     });
     restored.collect()
-}
-
-impl RunService {
-    /// Remembers a value that `principal` sets, if the guardian allows it.
-    ///
-    /// # Errors
-    /// Fails when the value must not or cannot be remembered.
-    pub(crate) async fn remember(
-        &self,
-        principal: &Principal,
-        holder: &StateOwner,
-        name: &str,
-        value: Value,
-    ) -> Result<StateEntry, Error> {
-        StateTable::check(name, &value)?;
-        let asked = self.gate.ask_remember(principal, holder, name, value).await;
-        self.sinks.export_decision(&StandaloneDecision {
-            principal,
-            id: new_run_id(&self.clock, &self.ids),
-            subject: DecisionSubject::Remembered,
-            decisions: &asked.decisions,
-            is_rejected: asked.verdict.is_err(),
-            session: &holder.session_id(),
-            capability: None,
-            caller: None,
-            at: self.clock.now(),
-        });
-        self.state_table.set(holder, name, asked.verdict?.into_inner()).await
-    }
 }

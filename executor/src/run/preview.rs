@@ -10,9 +10,9 @@ use futures::future::BoxFuture;
 use http::HeaderMap;
 use uuid::Uuid;
 
-use super::RunService;
-use super::prepare::ResolvedRun;
-use crate::clock::{execution_id, new_run_id};
+use super::context::RunContext;
+use super::resolver::PreparedRun;
+use crate::clock::execution_id;
 use crate::error::Error;
 use crate::gate::GuardedStep;
 use crate::plan::{ExecutionPlan, PreviewableStep};
@@ -22,8 +22,9 @@ use crate::secrets::RunSecrets;
 /// The maximum number of concurrent questions.
 const MAX_CONCURRENT_PREVIEWS: usize = 8;
 
-/// The context of one preview.
-struct PreviewContext<'p> {
+/// The previews of one plan.
+struct PlanPreview<'p> {
+    context: &'p RunContext,
     /// The principal that requested it.
     principal: &'p Principal,
     /// An id in place of a run id; it does not belong to a run.
@@ -34,61 +35,57 @@ struct PreviewContext<'p> {
     contracts: ContractCache,
 }
 
-impl RunService {
-    /// Asks the guardians about each task step with known inputs, and attaches their decisions to the
-    /// steps.
-    ///
-    /// # Errors
-    /// When there are more secrets than can be kept.
-    pub(super) async fn preview_plan(
-        &self,
-        request: &PlanRequest,
-        principal: &Principal,
-        prepared: &ResolvedRun,
-        steps: &mut [PlannedStep],
-    ) -> Result<(), Error> {
-        let ResolvedRun { plan, inputs, .. } = prepared;
-        let id = new_run_id(&self.clock, &self.ids);
-        let secrets = RunSecrets::new(self.ids.random_bytes());
-        let previewable = plan.list_previewable_steps(inputs, &secrets)?;
-        let session = request.session.clone().unwrap_or_else(|| id.to_string());
-        let contracts = ContractCache::default();
-        let occasion = PreviewContext { principal, id, session, plan, secrets, contracts };
-        let most = self.config.limits.max_previews;
-        let mut left = most;
-        let mut questions: Vec<BoxFuture<'_, PreviewedStep>> = Vec::new();
-        for step in previewable {
-            let is_known = step.needs.is_empty();
-            let is_asked = is_known && left > 0;
-            left -= usize::from(is_asked);
-            questions.push(if is_asked {
-                Box::pin(self.preview_step(step, &occasion))
+/// Asks the guardians about each task step with known inputs, and attaches their decisions to the steps.
+///
+/// # Errors
+/// When there are more secrets than can be kept.
+pub(super) async fn preview_plan(
+    context: &RunContext,
+    request: &PlanRequest,
+    principal: &Principal,
+    prepared: &PreparedRun,
+    steps: &mut [PlannedStep],
+) -> Result<(), Error> {
+    let PreparedRun { plan, inputs, .. } = prepared;
+    let id = context.new_run_id();
+    let secrets = RunSecrets::new(context.ids.random_bytes());
+    let previewable = plan.list_previewable_steps(inputs, &secrets)?;
+    let session = request.session.clone().unwrap_or_else(|| id.to_string());
+    let contracts = ContractCache::default();
+    let preview = PlanPreview { context, principal, id, session, plan, secrets, contracts };
+    let most = context.config.limits.max_previews;
+    let mut left = most;
+    let mut questions: Vec<BoxFuture<'_, PreviewedStep>> = Vec::new();
+    for step in previewable {
+        let is_known = step.needs.is_empty();
+        let is_asked = is_known && left > 0;
+        left -= usize::from(is_asked);
+        questions.push(if is_asked {
+            Box::pin(preview.ask(step))
+        } else {
+            let preview = if is_known {
+                let reason = format!("the guardian previews at most {most} steps");
+                StepPreview::NotAsked { reason }
             } else {
-                let preview = if is_known {
-                    let reason = format!("the guardian previews at most {most} steps");
-                    StepPreview::NotAsked { reason }
-                } else {
-                    StepPreview::Unknown { needs: step.needs.into_iter().collect() }
-                };
-                let PreviewableStep { step, path, .. } = step;
-                Box::pin(std::future::ready(PreviewedStep { step, path, preview }))
-            });
-        }
-        let mut asked = futures::stream::iter(questions).buffered(MAX_CONCURRENT_PREVIEWS);
-        let mut previews: BTreeMap<String, Vec<ItemPreview>> = BTreeMap::new();
-        while let Some(PreviewedStep { step, path, preview }) = asked.next().await {
-            previews.entry(step).or_default().push(ItemPreview { step: path, preview });
-        }
-        attach_previews(steps, &mut previews);
-        Ok(())
+                StepPreview::Unknown { needs: step.needs.into_iter().collect() }
+            };
+            let PreviewableStep { step, path, .. } = step;
+            Box::pin(std::future::ready(PreviewedStep { step, path, preview }))
+        });
     }
+    let mut answers = futures::stream::iter(questions).buffered(MAX_CONCURRENT_PREVIEWS);
+    let mut previews: BTreeMap<String, Vec<ItemPreview>> = BTreeMap::new();
+    while let Some(PreviewedStep { step, path, preview }) = answers.next().await {
+        previews.entry(step).or_default().push(ItemPreview { step: path, preview });
+    }
+    attach_previews(steps, &mut previews);
+    Ok(())
+}
 
-    async fn preview_step(
-        &self,
-        step: PreviewableStep<'_>,
-        occasion: &PreviewContext<'_>,
-    ) -> PreviewedStep {
-        let PreviewContext { principal, id, session, plan, secrets, contracts } = occasion;
+impl PlanPreview<'_> {
+    /// Asks the guardians about one step.
+    async fn ask(&self, step: PreviewableStep<'_>) -> PreviewedStep {
+        let Self { context, principal, id, session, plan, secrets, contracts } = self;
         let capability = step.unit.document.capability();
         let execution_id = execution_id(*id, &step.path);
         let asker = GuardedStep {
@@ -106,11 +103,11 @@ impl RunService {
             // Nothing is run, so there is nothing to be traced.
             trace: &&HeaderMap::new(),
         };
-        let most = self.config.limits.max_request_bytes;
+        let most = context.config.limits.max_request_bytes;
         let decided = match step.bind_inputs(execution_id, secrets, most) {
             Ok(filled) => {
                 let contract = contracts.contract_for(step.task);
-                self.gate.preview_request(&asker, &contract, filled.to_guarded()).await
+                context.gate.preview_request(&asker, &contract, filled.to_guarded()).await
             }
             Err(error) => Err(error),
         };

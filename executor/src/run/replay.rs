@@ -6,80 +6,78 @@ mod diff;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use a2s_api::Caller;
 use a2s_api::{EventKind, ReplayRequest, ReplayResponse, RunError, RunEvent, parent_path};
 use serde_json::Map;
 use uuid::Uuid;
 
+use super::context::RunContext;
 use super::dry_run::DryRun;
-use super::{RunService, lock, not_found};
+use super::not_found;
+use super::resolver::RunResolver;
 use crate::engine::{CannedResponses, TaskRequest};
 use crate::error::{Error, ErrorKind};
+use crate::journal::lock;
 use crate::journal::recorded_exchange::{ExchangeRequest, RecordedExchange};
 use crate::journal::run_state::{RecordedStep, RunHeader, RunProgress, fold_events};
+use crate::journal::store::RunRow;
 use crate::registry_client::ResolveRequest;
 use crate::step_result::StepResult;
 use diff::ReplaySide;
 
-impl RunService {
-    /// Replays a run, and returns the differences from the recording.
-    ///
-    /// # Errors
-    /// Returns [`ErrorKind::WrongState`] while the run is under way, and the errors of resolving `against`.
-    pub(crate) async fn replay_run(
-        &self,
-        run: Uuid,
-        request: &ReplayRequest,
-        caller: &Caller,
-    ) -> Result<ReplayResponse, Error> {
-        let row = self.find(run, caller).await?;
-        let events = self.read_all(run).await?;
-        let state = fold_events(&events).ok_or_else(|| not_found(run))?;
-        if state.status.is_in_progress() {
-            return Err(Error::new(ErrorKind::WrongState, format!("run {run} is in progress"))
-                .with_hint("Wait until the run has ended, or cancel it."));
-        }
-        let start = RunHeader::from_events(&events).ok_or_else(|| not_found(run))?;
-        let plan = match &request.against {
-            None => self.load_plan(&start, &row.choices).await?,
-            Some(target) => {
-                let version = target.version.as_deref();
-                let (name, digest) = (&target.name, target.digest);
-                self.resolve_documents(ResolveRequest { name, version, digest, lock: None })
-                    .await?
-                    .1
-            }
-        };
-        let exchanges = self.store.read_exchanges(run).await?;
-        let recorded = RunProgress::from_events(&events);
-        let recording = RunRecording { exchanges, steps: &recorded, asked: Mutex::default() };
-
-        // The inputs that the version takes now. Others are differences of their own.
-        let taken = |name: &String| plan.root.inputs.contains_key(name);
-        let (inputs, refused): (Map<_, _>, Map<_, _>) =
-            start.inputs.clone().into_iter().partition(|(name, _)| taken(name));
-        let resolved = resolved_steps(&events);
-        let rehearsal = DryRun {
-            run,
-            session: &start.session,
-            plan: &plan,
-            progress: &resolved,
-            inputs: &inputs,
-            answers: &recording,
-            evaluations: &self.evaluations,
-            limits: &self.config.limits,
-            clock: Arc::clone(&self.clock),
-            ids: Arc::clone(&self.ids),
-        };
-        let replayed = rehearsal.walk().await;
-
-        let RunRecording { exchanges, asked, .. } = recording;
-        let questions = exchanges.into_iter().map(|(step, exchange)| (step, exchange.question));
-        let then = ReplaySide::from_events(&events, questions.collect());
-        let asked = asked.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let now = ReplaySide::from_events(&replayed, asked).with_finished(resolved);
-        Ok(diff::compare_runs(run, start.capability, plan.root.pin.clone(), &then, &now, &refused))
+/// Replays a run, and returns the differences from the recording.
+///
+/// # Errors
+/// Returns [`ErrorKind::WrongState`] while the run is under way, and the errors of resolving `against`.
+pub(super) async fn replay_run(
+    context: &RunContext,
+    resolver: &RunResolver,
+    (run, row): (Uuid, &RunRow),
+    request: &ReplayRequest,
+) -> Result<ReplayResponse, Error> {
+    let events = context.read_events(run).await?;
+    let state = fold_events(&events).ok_or_else(|| not_found(run))?;
+    if state.status.is_in_progress() {
+        return Err(Error::new(ErrorKind::WrongState, format!("run {run} is in progress"))
+            .with_hint("Wait until the run has ended, or cancel it."));
     }
+    let start = RunHeader::from_events(&events).ok_or_else(|| not_found(run))?;
+    let plan = match &request.against {
+        None => resolver.load_plan(&start, &row.choices).await?,
+        Some(target) => {
+            let version = target.version.as_deref();
+            let (name, digest) = (&target.name, target.digest);
+            resolver.resolve(ResolveRequest { name, version, digest, lock: None }).await?.plan
+        }
+    };
+    let exchanges = context.store.read_exchanges(run).await?;
+    let recorded = RunProgress::from_events(&events);
+    let recording = RunRecording { exchanges, steps: &recorded, asked: Mutex::default() };
+
+    // The inputs that the version takes now. Others are differences of their own.
+    let taken = |name: &String| plan.root.inputs.contains_key(name);
+    let (inputs, refused): (Map<_, _>, Map<_, _>) =
+        start.inputs.clone().into_iter().partition(|(name, _)| taken(name));
+    let resolved = resolved_steps(&events);
+    let rehearsal = DryRun {
+        run,
+        session: &start.session,
+        plan: &plan,
+        progress: &resolved,
+        inputs: &inputs,
+        answers: &recording,
+        evaluations: &context.evaluations,
+        limits: &context.config.limits,
+        clock: Arc::clone(&context.clock),
+        ids: Arc::clone(&context.ids),
+    };
+    let replayed = rehearsal.walk().await;
+
+    let RunRecording { exchanges, asked, .. } = recording;
+    let questions = exchanges.into_iter().map(|(step, exchange)| (step, exchange.question));
+    let then = ReplaySide::from_events(&events, questions.collect());
+    let asked = asked.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let now = ReplaySide::from_events(&replayed, asked).with_finished(resolved);
+    Ok(diff::compare_runs(run, start.capability, plan.root.pin.clone(), &then, &now, &refused))
 }
 
 /// The responses of a recorded run.

@@ -1,15 +1,17 @@
 //! Reporting how runs ended until the registry knows it: a run that is over stays unreported in the
 //! database until then, so neither a crash nor a registry that is away loses it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use a2s_api::{EventKind, RunEvent};
 use uuid::Uuid;
 
-use super::{RunService, lock};
+use super::context::RunContext;
 use crate::error::Error;
-use crate::registry_client::ReportResult;
-use crate::report::health_of_used_hosts;
+use crate::journal::lock;
+use crate::registry_client::{RegistryClient, ReportResult};
+use crate::report::{OutcomeReporter, health_of_used_hosts};
 
 /// The pause before a failed report is repeated.
 const RETRY_PAUSE: Duration = Duration::from_secs(15);
@@ -18,18 +20,66 @@ const MAX_FAILURES: usize = 5;
 /// The number of runs that are processed together.
 const BATCH: u32 = 100;
 
-impl RunService {
+/// The reports of how runs ended, to the registry and to the receivers of traces and security events.
+#[derive(Debug)]
+pub(super) struct OutcomeReports {
+    context: Arc<RunContext>,
+    registry: Arc<RegistryClient>,
+    reporter: OutcomeReporter,
+    /// Runs that were reported to the registry, and are not yet marked in the database.
+    reported: Mutex<Vec<Uuid>>,
+}
+
+impl OutcomeReports {
+    pub(super) fn new(context: Arc<RunContext>, registry: Arc<RegistryClient>) -> Self {
+        let reporter = OutcomeReporter::new(context.store.identity().to_owned());
+        Self { context, registry, reporter, reported: Mutex::default() }
+    }
+
+    /// Reports to the receivers and the registry how a run ended. A failure to report changes nothing for
+    /// the run.
+    pub(super) async fn announce_end(&self, run: Uuid) {
+        self.export_run(run).await;
+        // One that fails is repeated later.
+        let _ = self.report_outcome(run).await;
+    }
+
+    /// Reports a run that is over or waits to the receivers of traces and security events.
+    pub(super) async fn export_run(&self, run: Uuid) {
+        if !self.context.sinks.has_sinks() {
+            return;
+        }
+        match self.context.read_events(run).await {
+            Ok(mut events) => {
+                self.name_principal(&mut events).await;
+                self.context.sinks.export_run(&events);
+            }
+            Err(error) => tracing::warn!(%run, %error, "the run could not be exported"),
+        }
+    }
+
+    /// Adds the principal to the first event of a run that an older executor started. It comes from the row
+    /// of the run.
+    async fn name_principal(&self, events: &mut [RunEvent]) {
+        if let Some(RunEvent { run, kind: EventKind::RunStarted(started), .. }) = events.first_mut()
+            && started.principal.is_none()
+            && let Ok(Some(row)) = self.context.store.read_run(*run).await
+        {
+            started.principal = Some(row.tenant);
+        }
+    }
+
     /// Reports the outcome of a run.
     ///
     /// # Errors
     /// Fails when the report should be tried again.
-    pub(super) async fn report_outcome(&self, run: Uuid) -> Result<(), Error> {
-        let events = self.store.read_outline(run).await?;
+    async fn report_outcome(&self, run: Uuid) -> Result<(), Error> {
+        let events = self.context.store.read_outline(run).await?;
         let Some(mut outcome) = self.reporter.build_report(&events) else { return Ok(()) };
         // Current health, whenever the run was.
-        outcome.hosts = health_of_used_hosts(&events, self.outbound.recent_health());
+        outcome.hosts = health_of_used_hosts(&events, self.context.outbound.recent_health());
         let reported = self.registry.send_report(&outcome).await;
-        self.metrics.reported(matches!(reported, Ok(ReportResult::Taken)));
+        self.context.metrics.reported(matches!(reported, Ok(ReportResult::Taken)));
         match reported {
             Ok(ReportResult::Taken) => {}
             Ok(ReportResult::Refused(error)) => {
@@ -45,7 +95,7 @@ impl RunService {
     }
 
     /// Reports runs that are over and not yet reported: at once, and then periodically.
-    pub(super) async fn run_reporting(self: Arc<Self>) {
+    pub(super) async fn run(self: Arc<Self>) {
         loop {
             self.mark_reported().await;
             if let Err(error) = self.report_pending().await {
@@ -62,7 +112,7 @@ impl RunService {
         if runs.is_empty() {
             return;
         }
-        if let Err(error) = self.store.mark_reported(runs).await {
+        if let Err(error) = self.context.store.mark_reported(runs).await {
             tracing::warn!(%error, "the reported outcomes could not be recorded");
         }
     }
@@ -71,7 +121,7 @@ impl RunService {
     async fn report_pending(&self) -> Result<(), Error> {
         let (mut last, mut failures) = (Uuid::nil(), 0);
         loop {
-            let runs = self.store.read_unreported(last, BATCH).await?;
+            let runs = self.context.store.read_unreported(last, BATCH).await?;
             let Some(newest) = runs.last() else { return Ok(()) };
             last = *newest;
             for run in runs {

@@ -1,105 +1,115 @@
 //! Going on with a run that waits, because a person says what became of a request, or lets it be tried
 //! again.
 
-use std::sync::Arc;
-
 use a2s::{Step, TaskStep, to_single_line};
 use a2s_api::{Caller, EventKind, Principal, ResumeRequest, Run, RunStatus, StepResolution};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{RunService, ended, not_found};
+use super::context::RunContext;
+use super::restored_run::RestoredRun;
+use super::service::RunService;
+use super::{ended, not_found};
 use crate::clock::execution_id;
 use crate::error::{Error, ErrorKind};
 use crate::gate::{GateVerdict, GuardedStep};
 use crate::journal::run_state::{RunHeader, RunProgress, RunState};
-use crate::journal::sealed_values::restore_values;
 use crate::journal::store::RunRow;
 use crate::plan::{ExecutionPlan, PlanUnit};
 use crate::secrets::RunSecrets;
 use crate::telemetry::{DecisionSubject, RunTrace, StandaloneDecision};
 
-impl RunService {
-    /// Records the outcome of a request with an unknown effect, and lets the run continue. A run that was
-    /// set aside continues without that. Outputs that the caller sets pass the guardian first, as those of
-    /// the service would have.
-    ///
-    /// # Errors
-    /// Returns [`ErrorKind::WrongState`] when the run does not wait, and [`ErrorKind::BadRequest`] when the
-    /// step is not in doubt or does not have such outputs.
-    pub(crate) async fn resume_run(
-        self: &Arc<Self>,
-        run: Uuid,
-        mut request: ResumeRequest,
-        caller: &Caller,
-    ) -> Result<Run, Error> {
-        self.check_open()?;
-        let row = self.find(run, caller).await?;
-        if row.status.is_final() {
-            return Err(ended(run, row.status));
-        }
-        if row.status != RunStatus::Waiting {
-            return Err(Error::new(ErrorKind::WrongState, format!("run {run} is in progress")));
-        }
-        let mut events = self.read_all(run).await?;
-        let state = RunState::from_events(&events).ok_or_else(|| not_found(run))?;
-        let why = state.to_run().error.and_then(|error| ErrorKind::from_code(&error.code));
-        let is_whole = matches!(
-            why,
-            Some(
-                ErrorKind::TakenOverTooOften
-                    | ErrorKind::ApprovalRequired
-                    | ErrorKind::RestoredFromBackup
-            )
-        );
-        if is_whole && request.step.is_none() {
-            check_retry(&request)?;
-            tracing::info!(%run, "a waiting run continues");
-            self.requeue_run(state, row.epoch).await?;
-            return self.get(run).await;
-        }
-        let sealed = self.store.read_sealed(run).await?;
-        let secrets = Arc::new(RunSecrets::new(self.ids.random_bytes()));
-        let wait_points = restore_values(&mut events, &sealed, &self.vault, &secrets)?;
-        let progress = RunProgress::with_wait_points(&events, wait_points);
-        let step = choose_step(&progress, request.step.as_deref())?;
-
-        let start = RunHeader::from_events(&events).ok_or_else(|| not_found(run))?;
-        let plan = self.load_plan(&start, &row.choices).await?;
-        check_outputs(&plan, &step, &request, &secrets)?;
-        let by = caller.principal();
-        let mut decisions = Vec::new();
-        if request.decision == StepResolution::Set {
-            let set =
-                SetOutputs { by: &by, run, row: &row, start: &start, plan: &plan, step: &step };
-            let asked = self.judge_outputs(set, &request.outputs, &secrets).await?;
-            decisions = asked.decisions;
-            request.outputs = asked.verdict?.into_inner();
-        }
-        let ResumeRequest { decision, outputs, .. } = request;
-        let journal = self.journal_without_lease(state, row.epoch, secrets);
-        let execution_id = execution_id(run, &step);
-        for decision in decisions {
-            // Awaited: of two callers at the same time, the later one is refused with its first event.
-            let decided = EventKind::Decided { step: step.clone(), execution_id, decision };
-            journal.commit(decided).await?;
-        }
-        tracing::info!(%run, step, ?decision, principal = %row.tenant, %by, "a step was resolved");
-        journal
-            .commit(EventKind::StepResolved { step, decision, outputs, resolved_by: Some(by) })
-            .await?;
-        self.take_over().await?;
-        self.get(run).await
+/// Records the outcome of a request with an unknown effect, and lets the run continue. A run that was
+/// set aside continues without that. Outputs that the caller sets pass the guardian first, as those of
+/// the service would have.
+///
+/// # Errors
+/// Returns [`ErrorKind::WrongState`] when the run does not wait, and [`ErrorKind::BadRequest`] when the
+/// step is not in doubt or does not have such outputs.
+pub(super) async fn resume_run(
+    runs: &RunService,
+    run: Uuid,
+    mut request: ResumeRequest,
+    caller: &Caller,
+) -> Result<Run, Error> {
+    let RunService { context, resolver, scheduler, .. } = runs;
+    scheduler.check_open()?;
+    let row = context.find(run, caller).await?;
+    if row.status.is_final() {
+        return Err(ended(run, row.status));
     }
+    if row.status != RunStatus::Waiting {
+        return Err(Error::new(ErrorKind::WrongState, format!("run {run} is in progress")));
+    }
+    let mut events = context.read_events(run).await?;
+    let state = RunState::from_events(&events).ok_or_else(|| not_found(run))?;
+    let why = state.to_run().error.and_then(|error| ErrorKind::from_code(&error.code));
+    let is_whole = matches!(
+        why,
+        Some(
+            ErrorKind::TakenOverTooOften
+                | ErrorKind::ApprovalRequired
+                | ErrorKind::RestoredFromBackup
+        )
+    );
+    if is_whole && request.step.is_none() {
+        check_retry(&request)?;
+        tracing::info!(%run, "a waiting run continues");
+        scheduler.requeue(state, row.epoch).await?;
+        return context.read_run(run).await;
+    }
+    let restored = RestoredRun::from_events(context, run, &mut events).await?.complete()?;
+    let RestoredRun { header, progress, secrets, .. } = restored;
+    let step = choose_step(&progress, request.step.as_deref())?;
+    let plan = resolver.load_plan(&header, &row.choices).await?;
+    check_outputs(&plan, &step, &request, &secrets)?;
+    let by = caller.principal();
+    let mut decisions = Vec::new();
+    if request.decision == StepResolution::Set {
+        let (by, row, header) = (&by, &row, &header);
+        let set = SetOutputs { by, run, row, header, plan: &plan, step: &step };
+        let asked = set.judge(context, &request.outputs, &secrets).await?;
+        decisions = asked.decisions;
+        request.outputs = asked.verdict?.into_inner();
+    }
+    let ResumeRequest { decision, outputs, .. } = request;
+    let journal = context.journal_without_lease(state, row.epoch, secrets);
+    let execution_id = execution_id(run, &step);
+    for decision in decisions {
+        // Awaited: of two callers at the same time, the later one is refused with its first event.
+        let decided = EventKind::Decided { step: step.clone(), execution_id, decision };
+        journal.commit(decided).await?;
+    }
+    tracing::info!(%run, step, ?decision, principal = %row.tenant, %by, "a step was resolved");
+    journal
+        .commit(EventKind::StepResolved { step, decision, outputs, resolved_by: Some(by) })
+        .await?;
+    scheduler.take_over().await?;
+    context.read_run(run).await
+}
 
+/// Outputs that a person sets on a step of a run that waits.
+#[derive(Clone, Copy)]
+struct SetOutputs<'a> {
+    /// The person's principal.
+    by: &'a Principal,
+    run: Uuid,
+    row: &'a RunRow,
+    header: &'a RunHeader,
+    plan: &'a ExecutionPlan,
+    /// The path of the step.
+    step: &'a str,
+}
+
+impl SetOutputs<'_> {
     /// Asks about outputs that a person sets, and returns those that may be used.
-    async fn judge_outputs(
-        &self,
-        set: SetOutputs<'_>,
+    async fn judge(
+        self,
+        context: &RunContext,
         outputs: &Map<String, Value>,
         secrets: &RunSecrets,
     ) -> Result<GateVerdict<Map<String, Value>>, Error> {
-        let SetOutputs { by, run, row, start, plan, step: path } = set;
+        let Self { by, run, row, header, plan, step: path } = self;
         let (unit, step) = find_step(plan, path)?;
         let Some(TaskStep { task, .. }) = step.action.as_task() else {
             return Err(Error::new(
@@ -108,13 +118,14 @@ impl RunService {
             ));
         };
         let capability = unit.document.capability();
-        let trace = RunTrace::from_caller(run, start.trace.as_deref(), self.sinks.exports_spans());
+        let trace =
+            RunTrace::from_caller(run, header.trace.as_deref(), context.sinks.exports_spans());
         let headers = || trace.headers(trace.step(path));
-        let headers = self.config.telemetry.propagate.then(headers).unwrap_or_default();
+        let headers = context.config.telemetry.propagate.then(headers).unwrap_or_default();
         let asker = GuardedStep {
             principal: &row.tenant,
             run,
-            session: &start.session,
+            session: &header.session,
             execution_id: execution_id(run, path),
             step: path,
             capability: &unit.pin,
@@ -125,7 +136,7 @@ impl RunService {
             secrets,
             trace: &&headers,
         };
-        let asked = self.gate.ask_outputs(&asker, task, outputs.clone(), |made| {
+        let asked = context.gate.ask_outputs(&asker, task, outputs.clone(), |made| {
             let decision = StepResolution::Set;
             let request = ResumeRequest { step: None, decision, outputs: made.clone() };
             check_outputs(plan, path, &request, secrets).map_err(|error| error.message)
@@ -135,33 +146,20 @@ impl RunService {
         let verdict = verdict.map_err(|error| secrets.mask_error(error));
         if verdict.is_err() {
             // The journal of the run stays as it is; security events report the denial.
-            self.sinks.export_decision(&StandaloneDecision {
+            context.sinks.export_decision(&StandaloneDecision {
                 principal: by,
                 id: run,
                 subject: DecisionSubject::Outputs,
                 decisions: &decisions,
                 is_rejected: true,
-                session: &start.session,
+                session: &header.session,
                 capability: Some(&plan.root.pin),
-                caller: start.trace.as_deref(),
-                at: self.clock.now(),
+                caller: header.trace.as_deref(),
+                at: context.clock.now(),
             });
         }
         Ok(GateVerdict { decisions, verdict })
     }
-}
-
-/// Outputs that a person sets on a step of a run that waits.
-#[derive(Clone, Copy)]
-struct SetOutputs<'a> {
-    /// The person's principal.
-    by: &'a Principal,
-    run: Uuid,
-    row: &'a RunRow,
-    start: &'a RunHeader,
-    plan: &'a ExecutionPlan,
-    /// The path of the step.
-    step: &'a str,
 }
 
 /// Returns the step at a path from a journal.

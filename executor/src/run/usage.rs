@@ -10,7 +10,7 @@ use a2s_api::{
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use super::RunService;
+use super::context::RunContext;
 use crate::error::Error;
 use crate::journal::run_state::fold_events;
 use crate::journal::store::{RunFilter, RunSummaryEvents};
@@ -24,50 +24,48 @@ const MAX_ROWS: usize = 100;
 /// The most intervals of a report.
 const MAX_INTERVALS: i64 = 400;
 
-impl RunService {
-    /// Counts the runs that were started from a time on, by default 24 hours ago: those of the caller, or of
-    /// all principals for an administrator.
-    /// Of a longer period than 400 intervals, only the latest of these are counted.
-    pub(crate) async fn usage(
-        &self,
-        since: Option<Timestamp>,
-        unit: UsageUnit,
-        caller: &Caller,
-    ) -> Result<UsageReport, Error> {
-        let now = self.clock.now();
-        let day_ago = now.saturating_sub(SignedDuration::from_hours(24)).unwrap_or(now);
-        let asked = since.unwrap_or(day_ago);
-        let longest = SignedDuration::from_secs(unit.seconds() * MAX_INTERVALS);
-        let since = asked.max(now.saturating_sub(longest).unwrap_or(asked));
-        let is_admin = caller.has_scope(TokenScope::Admin);
-        let tenant = (!is_admin).then(|| caller.principal());
-        let mut tally = UsageTally::default();
-        let mut before = None;
-        let complete = loop {
-            let filter = RunFilter { before, tenant: tenant.clone(), ..RunFilter::default() };
-            let page = self.store.read_summary_events(&filter, PAGE).await?;
-            let is_last = page.len() < PAGE;
-            let runs = page.into_iter().filter_map(|RunSummaryEvents { tenant, events }| {
-                Some((tenant, fold_events(&events)?))
-            });
-            let mut is_past = false;
-            for (tenant, run) in runs {
-                before = Some(run.id);
-                if run.started_at < since {
-                    is_past = true;
-                    break;
-                }
-                tally.add(tenant, &run, unit);
+/// Counts the runs that were started from a time on, by default 24 hours ago: those of the caller, or of
+/// all principals for an administrator.
+/// Of a longer period than 400 intervals, only the latest of these are counted.
+pub(super) async fn count_usage(
+    context: &RunContext,
+    since: Option<Timestamp>,
+    unit: UsageUnit,
+    caller: &Caller,
+) -> Result<UsageReport, Error> {
+    let now = context.clock.now();
+    let day_ago = now.saturating_sub(SignedDuration::from_hours(24)).unwrap_or(now);
+    let asked = since.unwrap_or(day_ago);
+    let longest = SignedDuration::from_secs(unit.seconds() * MAX_INTERVALS);
+    let since = asked.max(now.saturating_sub(longest).unwrap_or(asked));
+    let is_admin = caller.has_scope(TokenScope::Admin);
+    let tenant = (!is_admin).then(|| caller.principal());
+    let mut tally = UsageTally::default();
+    let mut before = None;
+    let complete = loop {
+        let filter = RunFilter { before, tenant: tenant.clone(), ..RunFilter::default() };
+        let page = context.store.read_summary_events(&filter, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        let runs = page.into_iter().filter_map(|RunSummaryEvents { tenant, events }| {
+            Some((tenant, fold_events(&events)?))
+        });
+        let mut is_past = false;
+        for (tenant, run) in runs {
+            before = Some(run.id);
+            if run.started_at < since {
+                is_past = true;
+                break;
             }
-            if is_last || is_past {
-                break true;
-            }
-            if MAX_RUNS <= tally.total.runs() {
-                break false;
-            }
-        };
-        Ok(tally.into_report(since, now, unit, complete && since == asked, is_admin))
-    }
+            tally.add(tenant, &run, unit);
+        }
+        if is_last || is_past {
+            break true;
+        }
+        if MAX_RUNS <= tally.total.runs() {
+            break false;
+        }
+    };
+    Ok(tally.into_report(since, now, unit, complete && since == asked, is_admin))
 }
 
 /// The runs that were counted so far.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::world::{
     Answer, World, assert_gapless, assert_succeeded, call, events, read, sequence, start, task,
-    transcript,
+    transcript, until_recorded,
 };
 use crate::App;
 
@@ -33,6 +33,7 @@ async fn end_all(world: &World, id: Uuid, asked: usize) -> (App, Run) {
     let mut app = world.open().await;
     for number in 1..=world.config.limits.max_takeovers as usize {
         world.service.arrived("GET /hold/a", asked + number).await;
+        until_recorded(&app, id, "GET /hold/a", asked + number).await;
         world.crash(app).await;
         app = world.open().await;
     }
@@ -71,6 +72,7 @@ async fn run_that_crashes_executors_is_set_aside() {
     assert_eq!((refused.0, refused.1.as_str()), (400, "A2S300"));
     resume(&app, id, json!({"decision": "repeat"})).await.run();
     world.service.arrived("GET /hold/a", 4).await;
+    until_recorded(&app, id, "GET /hold/a", 4).await;
     world.crash(app).await;
     // It is counted anew.
     let (app, run) = end_all(&world, id, 4).await;

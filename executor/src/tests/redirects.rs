@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::world::{
     World, allow, assert_gapless, assert_succeeded, deny, events, output, read, run, sequence,
-    start, task, transcript,
+    start, task, transcript, until_recorded,
 };
 
 fn publish(world: &World, name: &str, call: &str, inputs: Value) {
@@ -145,6 +145,7 @@ async fn a_crash_between_two_hops_is_seen() {
     let post = start(&app, "Post", json!({"word": "hello"})).await;
     world.service.arrived("GET /hold/get", 1).await;
     world.service.arrived("GET /hold/post", 1).await;
+    until_recorded(&app, get, "GET /hold/get", 1).await;
     world.crash(app).await;
 
     let app = world.open().await;

@@ -325,9 +325,7 @@ fn publish_holding(world: &World, name: &str, held: &str) {
 /// A run that holds its token and has died.
 async fn died(world: &World, name: &str, held: &str) -> Uuid {
     publish_holding(world, name, held);
-    let app = world.open().await;
-    let id = start(&app, name, json!({"token": TOKEN})).await;
-    world.service.arrived(held, 1).await;
+    let (app, id) = world.open_until(name, json!({"token": TOKEN}), held).await;
     world.crash(app).await;
     id
 }

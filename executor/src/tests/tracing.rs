@@ -21,7 +21,8 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::world::{
-    World, assert_succeeded, call, cancel, deny, run, sequence, serve, task, wait_for, with,
+    World, assert_succeeded, call, cancel, deny, run, sequence, serve, task, until_recorded,
+    wait_for, with,
 };
 use crate::config::{OtlpExport, TelemetryConfig};
 use crate::{App, ErrorKind};
@@ -221,6 +222,7 @@ async fn the_trace_of_a_caller_goes_on_behind_a_crash() {
     let body = json!({"name": "Held"});
     let id = call(&app, Method::POST, "/v1/executions", &headers, body).await.run().id;
     world.service.arrived("GET /hold/a", 1).await;
+    until_recorded(&app, id, "GET /hold/a", 1).await;
     world.crash(app).await;
     world.pass(Duration::from_secs(60));
 

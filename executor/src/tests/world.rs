@@ -15,6 +15,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use futures::StreamExt as _;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde_json::{Map, Value, json};
@@ -25,6 +26,7 @@ use test_support::{
 pub(crate) use test_support::{allow, deny, serve};
 use tokio::sync::{Barrier, Notify};
 use tower::ServiceExt as _;
+use url::Url;
 use uuid::Uuid;
 
 use super::database::make;
@@ -122,6 +124,7 @@ impl World {
         let app = self.open().await;
         let id = start(&app, name, inputs).await;
         self.service.arrived(sent, 1).await;
+        until_recorded(&app, id, sent, 1).await;
         (app, id)
     }
 
@@ -301,6 +304,26 @@ pub(crate) async fn events_as(app: &App, header: &[&str; 2], run: Uuid) -> Vec<R
     let path = format!("/v1/executions/{run}/events");
     let answer = call(app, Method::GET, &path, &[(header[0], header[1])], Value::Null).await;
     parse_stream(answer.body.as_str().expect("a stream of events"))
+}
+
+/// Waits until a run has so many requests with this method and path on the disk, and everything before them.
+pub(crate) async fn until_recorded(app: &App, run: Uuid, sent: &str, times: usize) {
+    let recorded = async {
+        let events = app.runs().follow(run, 0, &Caller::owner()).await.unwrap().unwrap();
+        let mut events = std::pin::pin!(events);
+        let mut found = 0;
+        while let Some(event) = events.next().await {
+            if let EventKind::Sending { method, url, .. } = event.unwrap().kind {
+                let url: Url = url.parse().unwrap();
+                found += usize::from(sent == format!("{method} {}", url.path()));
+                if found == times {
+                    return;
+                }
+            }
+        }
+        panic!("`{sent}` is not in the journal");
+    };
+    tokio::time::timeout(PATIENCE, recorded).await.expect("the request is recorded");
 }
 
 /// The events behind number `after`, once nothing more will happen.

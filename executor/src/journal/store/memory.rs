@@ -5,7 +5,7 @@
 //! nor wakes one. Other processes cannot see these runs, or take them over.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use a2s::{CapabilityName, Digest};
 use a2s_api::Principal;
@@ -37,7 +37,7 @@ struct MemoryTables {
     under_way: BTreeSet<Uuid>,
     /// The run of each idempotency key.
     keys: BTreeMap<String, Uuid>,
-    documents: BTreeMap<Digest, Vec<u8>>,
+    documents: BTreeMap<Digest, Arc<[u8]>>,
     plans: BTreeMap<Digest, StoredPlan>,
     /// The last turn of each tenant that has had waiting runs: a greater number is a later turn.
     turns: BTreeMap<Principal, usize>,
@@ -235,7 +235,7 @@ impl InMemoryStore {
     pub(super) fn documents(&self, digests: &[Digest]) -> BTreeMap<Digest, Vec<u8>> {
         let kept = self.lock();
         let found = digests.iter().filter_map(|digest| kept.documents.get_key_value(digest));
-        found.map(|(digest, source)| (*digest, source.clone())).collect()
+        found.map(|(digest, source)| (*digest, source.to_vec())).collect()
     }
 
     pub(super) fn plan(&self, id: Digest) -> Option<StoredPlan> {

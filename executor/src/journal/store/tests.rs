@@ -81,7 +81,7 @@ impl Fixture {
             name: CapabilityName::new("Dogs").unwrap(),
             tenant: Principal::owner(),
             choices: "{}".to_owned(),
-            documents: vec![(Digest::of_bytes(b"doc"), b"doc".to_vec())],
+            documents: vec![(Digest::of_bytes(b"doc"), b"doc".as_slice().into())],
             key: key.map(str::to_owned),
             request_digest: asked,
             plan,

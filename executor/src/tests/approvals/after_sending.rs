@@ -11,7 +11,7 @@ use super::{Desk, ended, execution_of, requested, until};
 use crate::App;
 use crate::tests::world::{
     World, allow, assert_gapless, assert_succeeded, cancel, deny, events as read_events, output,
-    read, run, sequence, start, task, tool, transcript,
+    read, run, sequence, start, task, tool, transcript, until_recorded,
 };
 
 /// The questions that a test wants approved.
@@ -211,6 +211,7 @@ async fn crash_after_approved_redirect_repeats_only_the_redirect() {
         let id = waiting(&app).await.id;
         desk.settle("approved");
         world.service.arrived("GET /hold/x", 1).await;
+        until_recorded(&app, id, "GET /hold/x", 1).await;
         let app = world.crash_and_open(app).await;
         world.service.arrived("GET /hold/x", 2).await;
         world.service.release("x");

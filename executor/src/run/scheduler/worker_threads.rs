@@ -13,8 +13,8 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::lock;
 use crate::error::{Error, ErrorKind};
+use crate::journal::lock;
 
 /// One thread for each processor. When this value is dropped, they end, with the runs that are left on
 /// them.

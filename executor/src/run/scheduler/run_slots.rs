@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::lock;
+use crate::journal::lock;
 
 /// The most slots that are reserved at a time while waiting runs are looked up: other runs cannot use them
 /// then.
@@ -38,7 +38,7 @@ struct QueueHint {
 
 /// A slot for a run. After its release, a waiting run may get it.
 #[derive(Debug)]
-pub(super) struct RunSlot {
+pub(in crate::run) struct RunSlot {
     permit: Option<OwnedSemaphorePermit>,
     slots: Arc<RunSlots>,
 }

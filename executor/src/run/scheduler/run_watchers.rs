@@ -1,4 +1,5 @@
-//! Watchers of a run that waits for a slot; they are notified when this executor drives it.
+//! Watchers of runs that are not driven here: they are notified when this executor drives the run, or when
+//! another executor may have ended it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,30 +8,44 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use uuid::Uuid;
 
-use super::lock;
+use crate::journal::lock;
 
 /// Runs that have watchers.
 #[derive(Debug, Default)]
-pub(super) struct RunWatchers(Mutex<BTreeMap<Uuid, Arc<Notify>>>);
+pub(in crate::run) struct RunWatchers {
+    runs: Mutex<BTreeMap<Uuid, Arc<Notify>>>,
+    /// Notifies that a run of another executor may have ended.
+    elsewhere: Notify,
+}
 
 impl RunWatchers {
     /// Adds a watcher of a run.
-    pub(super) fn watch(self: &Arc<Self>, run: Uuid) -> RunWatch {
-        let notify = Arc::clone(lock(&self.0).entry(run).or_default());
+    pub(in crate::run) fn watch(self: &Arc<Self>, run: Uuid) -> RunWatch {
+        let notify = Arc::clone(lock(&self.runs).entry(run).or_default());
         RunWatch { watchers: Arc::clone(self), run, notify }
     }
 
     /// Notifies the watchers of a run that there is more to see of it here.
-    pub(super) fn notify(&self, run: Uuid) {
-        if let Some(notify) = lock(&self.0).get(&run) {
+    pub(in crate::run) fn notify(&self, run: Uuid) {
+        if let Some(notify) = lock(&self.runs).get(&run) {
             notify.notify_waiters();
         }
+    }
+
+    /// Notifies that a run of another executor may have ended.
+    pub(super) fn notify_elsewhere(&self) {
+        self.elsewhere.notify_waiters();
+    }
+
+    /// Waits until a run of another executor may have ended.
+    pub(in crate::run) fn changed_elsewhere(&self) -> Notified<'_> {
+        self.elsewhere.notified()
     }
 }
 
 /// A watch on a run, until it is dropped.
 #[derive(Debug)]
-pub(super) struct RunWatch {
+pub(in crate::run) struct RunWatch {
     watchers: Arc<RunWatchers>,
     run: Uuid,
     notify: Arc<Notify>,
@@ -39,14 +54,14 @@ pub(super) struct RunWatch {
 impl RunWatch {
     /// Waits for the next change of the run. Changes count from this call on, even before the future is
     /// awaited.
-    pub(super) fn changed(&self) -> Notified<'_> {
+    pub(in crate::run) fn changed(&self) -> Notified<'_> {
         self.notify.notified()
     }
 }
 
 impl Drop for RunWatch {
     fn drop(&mut self) {
-        let mut looked_at = lock(&self.watchers.0);
+        let mut looked_at = lock(&self.watchers.runs);
         // The map has one, and this is the other.
         if Arc::strong_count(&self.notify) == 2 {
             looked_at.remove(&self.run);
@@ -60,19 +75,19 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_looks_is_told_and_nothing_stays_of_a_look() {
-        let arrivals = Arc::new(RunWatchers::default());
+        let watchers = Arc::new(RunWatchers::default());
         let (run, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let (look, same, another) =
-            (arrivals.watch(run), arrivals.watch(run), arrivals.watch(other));
+            (watchers.watch(run), watchers.watch(run), watchers.watch(other));
         let (more, of_same) = (look.changed(), same.changed());
         let of_other = another.changed();
-        arrivals.notify(run);
+        watchers.notify(run);
         more.await;
         of_same.await;
         assert!(futures::FutureExt::now_or_never(of_other).is_none());
         drop(look);
-        assert_eq!(lock(&arrivals.0).len(), 2);
+        assert_eq!(lock(&watchers.runs).len(), 2);
         drop((same, another));
-        assert!(lock(&arrivals.0).is_empty());
+        assert!(lock(&watchers.runs).is_empty());
     }
 }

@@ -1,0 +1,350 @@
+//! The scheduler of runs: which runs this executor drives, on which of its threads, and for how long.
+
+mod active_runs;
+mod leases;
+mod run_slots;
+mod run_watchers;
+mod takeover;
+mod worker_threads;
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use a2s_api::{EventKind, Run, RunStatus};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::approvals::{ApprovalSchedule, is_wait_for_approval};
+use super::context::RunContext;
+use super::report::OutcomeReports;
+use super::resolver::RunResolver;
+use super::run_task::RunTask;
+use super::{POLL, not_found};
+use crate::clock::milliseconds_between;
+use crate::config::Config;
+use crate::engine::{CancelReason, CancelToken};
+use crate::error::{Error, ErrorKind};
+use crate::journal::lease::RunLease;
+use crate::journal::lock;
+use crate::journal::run_state::RunState;
+use crate::journal::store::{LeaseEpoch, TenantCaps, TenantQuota};
+use crate::outbound::with_tenant;
+use crate::secrets::RunSecrets;
+pub(super) use active_runs::{ActiveRun, ActiveRuns};
+pub(super) use run_slots::RunSlot;
+use run_slots::RunSlots;
+pub(super) use run_watchers::{RunWatch, RunWatchers};
+use worker_threads::WorkerPool;
+
+/// The least time to send waiting spans and security events when an executor stops.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The scheduler of the runs of one executor.
+#[derive(Debug)]
+pub(super) struct RunScheduler {
+    context: Arc<RunContext>,
+    resolver: Arc<RunResolver>,
+    reports: Arc<OutcomeReports>,
+    /// The runs that wait for an approval.
+    approvals: Arc<ApprovalSchedule>,
+    /// The runs that are driven here.
+    active: ActiveRuns,
+    /// The watchers of runs that are not driven here.
+    watchers: Arc<RunWatchers>,
+    /// The threads that drive runs.
+    workers: WorkerPool,
+    /// The tasks of runs, and the tasks that renew leases and send reports. Dropping the executor aborts
+    /// them.
+    tasks: Mutex<JoinSet<()>>,
+    /// The slots, one for each run that may be driven at the same time.
+    slots: Arc<RunSlots>,
+    /// The most runs that each tenant may have begun.
+    tenant_caps: Arc<TenantCaps>,
+    closing: AtomicBool,
+}
+
+impl RunScheduler {
+    /// Starts the threads for runs, and continues the runs that no executor drives.
+    ///
+    /// # Errors
+    /// Fails when the system gives no threads, or the database fails.
+    pub(super) async fn start(
+        context: Arc<RunContext>,
+        resolver: Arc<RunResolver>,
+        reports: Arc<OutcomeReports>,
+        approvals: Arc<ApprovalSchedule>,
+    ) -> Result<Arc<Self>, Error> {
+        let scheduler = Arc::new(Self {
+            active: ActiveRuns::default(),
+            watchers: Arc::default(),
+            workers: WorkerPool::start()?,
+            tasks: Mutex::default(),
+            slots: RunSlots::new(context.config.limits.max_runs),
+            tenant_caps: Arc::new(tenant_caps(&context.config)),
+            closing: AtomicBool::new(false),
+            context,
+            resolver,
+            reports,
+            approvals,
+        });
+        scheduler.delete_expired().await?;
+        scheduler.context.store.sweep_plans(scheduler.context.clock.now()).await?;
+        scheduler.take_over().await?;
+        scheduler.count_waiting().await;
+        scheduler.spawn_background(Arc::clone(&scheduler).renew_leases());
+        scheduler.spawn_background(Arc::clone(&scheduler).run_maintenance());
+        scheduler.spawn_background(Arc::clone(&scheduler).follow_notifications());
+        scheduler.spawn_background(Arc::clone(&scheduler.reports).run());
+        Ok(scheduler)
+    }
+
+    /// Runs a task until the executor ends.
+    pub(super) fn spawn_background(&self, task: impl Future<Output = ()> + Send + 'static) {
+        lock(&self.tasks).spawn(task);
+    }
+
+    /// Refuses new work while the executor stops.
+    pub(super) fn check_open(&self) -> Result<(), Error> {
+        if self.is_closing() {
+            return Err(Error::new(ErrorKind::Closing, "the executor is shutting down"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn active(&self) -> &ActiveRuns {
+        &self.active
+    }
+
+    pub(super) fn watchers(&self) -> &Arc<RunWatchers> {
+        &self.watchers
+    }
+
+    /// Acquires a slot for a run that is started now, if there is one and no other run comes first.
+    pub(super) async fn try_slot(&self, quota: TenantQuota) -> Option<RunSlot> {
+        self.slots.try_acquire(quota.max_queued > 0).await
+    }
+
+    /// Records that a run waits for a slot.
+    pub(super) fn note_queued(&self) {
+        self.context.metrics.run_queued();
+        self.slots.notify();
+    }
+
+    /// Counts a run among those that are driven here.
+    pub(super) fn activate(
+        &self,
+        state: RunState,
+        lease: RunLease,
+        secrets: Arc<RunSecrets>,
+    ) -> Arc<ActiveRun> {
+        let (run, lease) = (state.id(), Arc::new(lease));
+        let journal = self.context.journal(state, Arc::clone(&lease), Arc::clone(&secrets));
+        let (cancel, ended) = (CancelToken::default(), watch::Sender::new(None));
+        let active = ActiveRun { lease, journal, cancel, secrets, ended };
+        let active = self.active.insert(run, active);
+        self.watchers.notify(run);
+        active
+    }
+
+    /// Drives a run in its own task.
+    pub(super) fn spawn(self: &Arc<Self>, task: RunTask, resumed: bool) {
+        self.context.metrics.run_began(resumed);
+        let mut tasks = lock(&self.tasks);
+        // Tasks that have ended are forgotten here, so that the set does not grow.
+        while tasks.try_join_next().is_some() {}
+        self.workers.spawn(&mut tasks, Arc::clone(self).drive(task));
+    }
+
+    /// Drives a run until it ends or must be released.
+    async fn drive(self: Arc<Self>, task: RunTask) {
+        let last_event = with_tenant(task.principal.to_string(), task.walk(&self.context)).await;
+        let RunTask { run, active, slot, .. } = task;
+        self.release(run, active, last_event).await;
+        self.context.metrics.run_left();
+        drop(slot);
+    }
+
+    /// Records the last event of a run, if it has one, releases the run, and reports its outcome.
+    async fn release(&self, run: Uuid, active: Arc<ActiveRun>, last_event: Option<EventKind>) {
+        let mut rest = None;
+        let needs_approval = last_event.as_ref().is_some_and(is_wait_for_approval);
+        if let Some(kind) = last_event {
+            let (status, duration_ms) = match &kind {
+                EventKind::RunFinished { status, duration_ms, .. } => (*status, *duration_ms),
+                _ => (RunStatus::Waiting, 0),
+            };
+            match active.journal.commit(kind).await {
+                Ok(()) => {
+                    rest = Some(status);
+                    active.ended.send_replace(active.journal.state());
+                    tracing::info!(%run, status = status.as_str(), duration_ms, "run ended");
+                    self.context.metrics.run_ended(status, duration_ms);
+                }
+                Err(error) => tracing::error!(%run, %error, "the end of a run was not recorded"),
+            }
+        }
+        self.active.remove(run, &active);
+        if needs_approval && rest.is_some() {
+            self.approvals.add(run);
+        }
+        // Dropping the journal notifies the requests that wait for the run.
+        drop(active);
+        match rest {
+            Some(status) if status.is_final() => self.reports.announce_end(run).await,
+            Some(_) => {
+                self.count_waiting().await;
+                self.reports.export_run(run).await;
+            }
+            None => {}
+        }
+    }
+
+    /// Asks the executor that drives a run to end it.
+    pub(super) async fn request_cancel(&self, run: Uuid) -> Result<Run, Error> {
+        // On the disk first: the driving executor, now or after a restart, will see it.
+        self.context.store.request_cancel(run).await?;
+        // The answer is the run as it was: whether it has ended by now would depend on who is faster.
+        let answer = self.context.read_run(run).await;
+        self.cancel_active(run);
+        answer
+    }
+
+    fn cancel_active(&self, run: Uuid) {
+        if let Some(active) = self.active.get(run) {
+            active.cancel.cancel(CancelReason::Cancelled);
+        }
+    }
+
+    /// Ends a run that no executor drives, with its last event and the event before it, if any.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LeaseLost`] when an executor drives it by now.
+    pub(super) async fn end_undriven(
+        &self,
+        state: RunState,
+        epoch: LeaseEpoch,
+        before: Option<EventKind>,
+        last: EventKind,
+    ) -> Result<Run, Error> {
+        let run = state.id();
+        let journal = self.context.journal_without_lease(state, epoch, Arc::default());
+        if let Some(before) = before {
+            journal.append(before);
+        }
+        journal.commit(last).await?;
+        let ended = journal.state().ok_or_else(|| not_found(run))?;
+        let finished_at = ended.finished_at.unwrap_or(ended.started_at);
+        let duration_ms = milliseconds_between(ended.started_at, finished_at);
+        self.context.metrics.run_ended(ended.status, duration_ms);
+        self.watchers.notify(run);
+        self.reports.announce_end(run).await;
+        Ok(ended)
+    }
+
+    /// Queues a run that waits as a whole, so that it continues in its turn.
+    pub(super) async fn requeue(
+        self: &Arc<Self>,
+        state: RunState,
+        epoch: LeaseEpoch,
+    ) -> Result<(), Error> {
+        let journal = self.context.journal_without_lease(state, epoch, Arc::default());
+        journal.commit(EventKind::RunQueued {}).await?;
+        self.slots.notify();
+        self.take_over().await
+    }
+
+    /// Waits until a run cannot proceed by itself, on any executor, and returns it.
+    pub(super) async fn wait_until_at_rest(&self, run: Uuid) -> Result<Run, Error> {
+        let watch = self.watchers.watch(run);
+        loop {
+            let more = watch.changed();
+            if let Some(mut ended) = self.active.get(run).map(|active| active.ended.subscribe()) {
+                while ended.changed().await.is_ok() {}
+                if let Some(ended) = ended.borrow().clone() {
+                    return Ok(ended);
+                }
+            }
+            let elsewhere = self.watchers.changed_elsewhere();
+            let found = self.context.read_run(run).await?;
+            if !found.status.is_in_progress() || self.is_closing() {
+                return Ok(found);
+            }
+            // Another executor drives it now, or none.
+            tokio::select! {
+                () = more => {}
+                _ = tokio::time::timeout(POLL, elsewhere) => {}
+            }
+        }
+    }
+
+    /// Accepts no more runs, gives active runs `grace` to end, then leaves the rest to the next executor
+    /// that opens the database. Still waits for requests that must not be aborted, as long as a request may
+    /// take.
+    ///
+    /// The rest of `grace` is for spans that wait.
+    pub(super) async fn shut_down(&self, grace: Duration) {
+        let until = Instant::now() + grace;
+        self.closing.store(true, Ordering::SeqCst);
+        if !self.wait_until_idle(grace).await {
+            let active = self.active.list();
+            tracing::info!(
+                runs = active.len(),
+                "the executor stops; unfinished runs continue later"
+            );
+            active.iter().for_each(|(_, active)| active.cancel.cancel(CancelReason::Suspended));
+            drop(active);
+            // Time for one request and the guardian's word on it.
+            let limit = self.context.config.limits.request_timeout + Duration::from_secs(10);
+            if !self.wait_until_idle(limit).await {
+                tracing::warn!("some runs did not stop in time");
+            }
+        }
+        self.end_tasks().await;
+        self.reports.mark_reported().await;
+        let left = until.saturating_duration_since(Instant::now());
+        self.context.sinks.close(left.max(FLUSH_TIMEOUT)).await;
+        if let Err(error) = self.context.store.release(self.context.owner).await {
+            tracing::warn!(%error, "the leases could not be released; they expire");
+        }
+    }
+
+    /// Returns true when all runs have left within `limit`.
+    async fn wait_until_idle(&self, limit: Duration) -> bool {
+        // Every run holds its slot until it has left.
+        tokio::time::timeout(limit, self.slots.acquire_all()).await.is_ok()
+    }
+
+    async fn end_tasks(&self) {
+        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+        tasks.shutdown().await;
+        self.workers.shut_down().await;
+    }
+
+    /// Ends all tasks at once, in the middle of whatever they do.
+    pub(super) fn abort(&self) {
+        lock(&self.tasks).abort_all();
+    }
+
+    /// Aborts all tasks and waits until they are gone.
+    #[cfg(test)]
+    pub(super) async fn crash(&self) {
+        self.end_tasks().await;
+        // As if the time of its leases had passed.
+        self.context.store.expire(self.context.owner).await;
+    }
+}
+
+/// The most runs that each tenant may have begun.
+fn tenant_caps(config: &Config) -> TenantCaps {
+    let own = config.tenants.iter();
+    let own = own.filter_map(|(tenant, limits)| Some((tenant.clone(), limits.max_runs?)));
+    TenantCaps { default: config.limits.max_tenant_runs, by_tenant: own.collect() }
+}
