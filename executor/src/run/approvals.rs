@@ -25,7 +25,8 @@ use super::restored_run::RestoredRun;
 use super::scheduler::RunScheduler;
 use crate::clock::milliseconds_between;
 use crate::engine::{
-    ApprovalPoll, CancelToken, Engine, LiveTransport, PollResult, RunBudget, ServiceTransport,
+    ApprovalPoll, CancelToken, Engine, LiveTransport, PollResult, RunBudget, RunRecorder,
+    ServiceTransport,
 };
 use crate::error::{Error, ErrorKind};
 use crate::journal::run_state::{RunProgress, RunState};
@@ -288,29 +289,31 @@ impl ApprovalPoller {
             run,
             session: &header.session,
             plan: &plan,
-            progress: &progress,
-            effects: AtomicUsize::new(progress.count_effects()),
-            evaluations: &context.evaluations,
-            budget: RunBudget::new(&context.config.limits, progress.count_begun()),
-            secrets: &secrets,
-            journal: &journal,
+            recorder: RunRecorder {
+                progress: &progress,
+                effects: AtomicUsize::new(progress.count_effects()),
+                budget: RunBudget::new(&context.config.limits, progress.count_begun()),
+                secrets: &secrets,
+                journal: &journal,
+                clock: &context.clock,
+                metrics: &metrics,
+                keep_answer_bytes: 0,
+            },
             transport: ServiceTransport::Live(LiveTransport {
                 principal: &row.tenant,
                 gate: &context.gate,
                 outbound: &context.outbound,
                 retries: &context.retries,
+                ids: &context.ids,
+                response_validation: context.config.response_validation,
                 trace: None,
                 propagate: false,
                 approval_poll: Some(&inquiry),
             }),
-            clock: &context.clock,
-            ids: &context.ids,
             contracts: ContractCache::default(),
-            response_validation: context.config.response_validation,
-            metrics: &metrics,
+            evaluations: &context.evaluations,
             max_parallel: context.config.limits.max_parallel,
             max_request_bytes: context.config.limits.max_request_bytes,
-            keep_answer_bytes: 0,
         };
         let halt = CancelToken::default();
         let walked = tokio::time::timeout(POLL_TIMEOUT, engine.walk(&header.inputs, &halt)).await;

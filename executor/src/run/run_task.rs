@@ -13,7 +13,9 @@ use super::cancelled;
 use super::context::RunContext;
 use super::scheduler::{ActiveRun, RunSlot};
 use crate::clock::milliseconds_between;
-use crate::engine::{CancelReason, Engine, LiveTransport, RunBudget, ServiceTransport, StepError};
+use crate::engine::{
+    CancelReason, Engine, LiveTransport, RunBudget, RunRecorder, ServiceTransport, StepError,
+};
 use crate::error::{Error, ErrorKind};
 use crate::journal::run_state::{RunHeader, RunProgress};
 use crate::plan::ExecutionPlan;
@@ -43,29 +45,31 @@ impl RunTask {
             run: *run,
             session: &header.session,
             plan,
-            progress,
-            effects: AtomicUsize::new(progress.count_effects()),
-            budget: RunBudget::new(limits, progress.count_begun()),
-            secrets: &active.secrets,
-            journal: &active.journal,
+            recorder: RunRecorder {
+                progress,
+                effects: AtomicUsize::new(progress.count_effects()),
+                budget: RunBudget::new(limits, progress.count_begun()),
+                secrets: &active.secrets,
+                journal: &active.journal,
+                clock: &context.clock,
+                metrics: &context.metrics,
+                keep_answer_bytes: limits.keep_answer_bytes,
+            },
             transport: ServiceTransport::Live(LiveTransport {
                 principal,
                 gate: &context.gate,
                 outbound: &context.outbound,
                 retries: &context.retries,
+                ids: &context.ids,
+                response_validation: context.config.response_validation,
                 trace: Some(&trace),
                 propagate: context.config.telemetry.propagate,
                 approval_poll: None,
             }),
-            clock: &context.clock,
-            ids: &context.ids,
             contracts: ContractCache::default(),
             evaluations: &context.evaluations,
-            response_validation: context.config.response_validation,
-            metrics: &context.metrics,
             max_parallel: limits.max_parallel,
             max_request_bytes: limits.max_request_bytes,
-            keep_answer_bytes: limits.keep_answer_bytes,
         };
         let walk = AssertUnwindSafe(engine.walk(&header.inputs, &active.cancel)).catch_unwind();
         let mut walk = std::pin::pin!(walk);

@@ -155,7 +155,7 @@ impl World {
     }
 
     /// An address where nobody listens.
-    pub(crate) fn nowhere() -> url::Url {
+    pub(crate) fn nowhere() -> Url {
         format!("http://{}/", unused_address()).parse().unwrap()
     }
 

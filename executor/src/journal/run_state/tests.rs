@@ -1,6 +1,6 @@
-use a2s_api::{ErrorHandlerKind, WaitReason};
+use a2s_api::{CapabilityRef, WaitReason};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::*;
 
