@@ -140,7 +140,7 @@ error_table! {
     NEWER_FIELD = "A2S021", "field of a newer language version", "Write `a2s: 1.1.0` at the top, or remove the field.";
     TEXT_CONTROL = "A2S022", "control character that changes how text is shown", "Remove the character; text in any script can be written without it here.";
     // Checksum.
-    CHECKSUM_MISSING = "A2S030", "checksum not filled in", "Run `a2s checksum --write FILE`.";
+    CHECKSUM_MISSING = "A2S030", "checksum not filled in", "Fill in the right checksum; for a file, `a2s checksum --write FILE` does it.";
     CHECKSUM_MISMATCH = "A2S031", "checksum does not match the content", "If you meant to change the document, give it a new version and run `a2s checksum --write FILE`; if not, restore the original.";
     // Expressions and data flow.
     BAD_TEMPLATE = "A2S040", "malformed template", "Write `${name}`, `${name.member[0]}`, or `$${` for the characters `${`.";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ago, duration, shorten, visible } from "../src/model/words";
+import { ago, duration, percent, shorten, visible } from "../src/model/words";
 
 test("characters that are not seen are shown", () => {
     expect(visible("a\u202eb\u200bc\u0007")).toBe("a⟨U+202E⟩b⟨U+200B⟩c⟨U+0007⟩");
@@ -16,6 +16,11 @@ test("durations have the unit that fits", () => {
         "1 min 1 s",
         "1 h 1 min",
     ]);
+    expect([null, undefined].map(duration)).toEqual(["–", "–"]);
+});
+
+test("only all is 100 %, and only nothing is 0 %", () => {
+    expect([0, 0.001, 0.5, 0.999, 1].map(percent)).toEqual(["0 %", "< 1 %", "50 %", "> 99 %", "100 %"]);
 });
 
 test("times are told from now", () => {

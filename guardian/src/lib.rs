@@ -54,7 +54,7 @@ mod error;
 mod evaluate;
 mod feed;
 mod http;
-mod log_reading;
+mod log_reader;
 mod metrics;
 pub mod policy;
 mod policy_trial;
@@ -73,6 +73,7 @@ use prometheus_client::registry::Registry;
 use audit::{AuditRecord, AuditWriter, HashChain};
 use error::RejectionCode;
 use feed::ApprovalFeed;
+use log_reader::LogReader;
 use metrics::Metrics;
 use policy::{ApprovalEffect, PolicyState};
 
@@ -200,8 +201,7 @@ pub struct App {
     shadow_state: Arc<Mutex<PolicyState>>,
     /// The lock that is held during a decision about an approval, so that only one happens at a time.
     approval_lock: Arc<tokio::sync::Mutex<()>>,
-    /// The lock that is held while the log is read for a caller, so that only one reads at a time.
-    reading_lock: Arc<tokio::sync::Mutex<()>>,
+    log_reader: Arc<LogReader>,
     feed: ApprovalFeed,
     audit: AuditWriter,
     /// Set when the last record could be written.
@@ -267,7 +267,7 @@ impl App {
             policy_state: Arc::new(Mutex::new(memory)),
             shadow_state: Arc::default(),
             approval_lock: Arc::default(),
-            reading_lock: Arc::default(),
+            log_reader: Arc::new(LogReader::new(path)),
             feed: ApprovalFeed::new(now.as_millisecond()),
             audit,
             is_log_writable: Arc::new(AtomicBool::new(is_audited)),

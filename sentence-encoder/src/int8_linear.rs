@@ -3,7 +3,7 @@
 use rten_gemm::{GemmInputA, GemmInputB, GemmOptions, PackedBMatrix};
 use rten_tensor::Matrix;
 
-use crate::lanes::greatest_size;
+use crate::vector_ops::greatest_size;
 use crate::weights::{Weights, WeightsError};
 use crate::{ByteGemm, with_gemm};
 

@@ -11,7 +11,7 @@
 //! Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers" (2018).
 
 mod int8_linear;
-mod lanes;
+mod vector_ops;
 mod weights;
 
 use std::ops::Range;
@@ -22,7 +22,7 @@ use rten_vecmath::{Gelu, Softmax};
 
 pub use self::int8_linear::ByteMatrix;
 use self::int8_linear::Int8Linear;
-use self::lanes::{LANES, sum, weighted_sum};
+use self::vector_ops::{VECTOR_WIDTH, sum, weighted_sum};
 pub use self::weights::WeightsError;
 use self::weights::{Weights, WordTable};
 
@@ -100,7 +100,7 @@ impl SentenceEncoder {
         let weights = Weights::parse(file)?;
         let words = weights.words("embeddings.word_embeddings.weight")?;
         let width = words.width();
-        if heads == 0 || !width.is_multiple_of(heads * LANES) {
+        if heads == 0 || !width.is_multiple_of(heads * VECTOR_WIDTH) {
             return Err(WeightsError::Shape("the number of attention heads".to_owned()));
         }
         let mut positions = weights.floats("embeddings.position_embeddings.weight")?;
@@ -256,7 +256,7 @@ fn attend(projected: &[f32], ranges: &[Range<usize>], shape: Shape) -> Vec<f32> 
     let (mut keys, mut scores) = (Vec::new(), Vec::new());
     for rows in ranges {
         // With one key in each column, a query is compared with many keys at once.
-        let columns = rows.len().next_multiple_of(LANES);
+        let columns = rows.len().next_multiple_of(VECTOR_WIDTH);
         keys.clear();
         keys.resize(size * columns, 0.0);
         scores.resize(columns, 0.0);

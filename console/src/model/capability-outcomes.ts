@@ -24,14 +24,3 @@ export function sharesOf({ runs, successes, faults }: CapabilityStats): Share[] 
         { label: "Failed otherwise", count: others, share: share(others), kind: "quiet" },
     ];
 }
-
-/** A share in percent: never 100 % for less than all, nor 0 % for more than nothing. */
-export function percent(share: number): string {
-    if (share > 0 && share < 0.005) {
-        return "< 1 %";
-    }
-    if (share < 1 && share > 0.995) {
-        return "> 99 %";
-    }
-    return `${Math.round(share * 100)} %`;
-}

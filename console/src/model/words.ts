@@ -1,4 +1,4 @@
-/** Texts of others, times and sizes, in the form in which they are shown. Pure. */
+/** Texts of others, times and numbers, in the form in which they are shown. Pure. */
 
 /** Characters that change the order of the text around them, or are not seen (Unicode TR 36). */
 const INVISIBLE = /(?![\n\t\r])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
@@ -17,8 +17,11 @@ export function shorten(text: string, limit: number): string {
     return characters.length <= limit ? text : `${characters.slice(0, limit - 1).join("")}…`;
 }
 
-/** A duration in milliseconds, with its unit. */
-export function duration(milliseconds: number): string {
+/** A duration in milliseconds, with its unit; a dash for none. */
+export function duration(milliseconds: number | null | undefined): string {
+    if (milliseconds === null || milliseconds === undefined) {
+        return "–";
+    }
     if (milliseconds < 1) {
         return "< 1 ms";
     }
@@ -31,6 +34,17 @@ export function duration(milliseconds: number): string {
     const minutes = Math.floor(milliseconds / 60_000);
     const seconds = Math.round((milliseconds % 60_000) / 1000);
     return minutes < 60 ? `${minutes} min ${seconds} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** A share in percent: never 100 % for less than all, nor 0 % for more than nothing. */
+export function percent(share: number): string {
+    if (share > 0 && share < 0.005) {
+        return "< 1 %";
+    }
+    if (share < 1 && share > 0.995) {
+        return "> 99 %";
+    }
+    return `${Math.round(share * 100)} %`;
 }
 
 /** How long ago a time was. */

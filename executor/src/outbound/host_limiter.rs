@@ -22,7 +22,7 @@ use crate::request::authority;
 pub(super) use circuit_breaker::HostSignal;
 use circuit_breaker::{BreakerState, CircuitBreaker};
 
-/// The most hosts with a remembered lane. Unused lanes without anything to remember are removed first.
+/// The most hosts with limits in memory. Unused limits without anything to remember are removed first.
 const MAX_HOSTS: usize = 1_024;
 
 /// The most tenants of one host with a failure count of their own; further ones share one count.

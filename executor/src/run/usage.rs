@@ -40,7 +40,7 @@ pub(super) async fn count_usage(
     let since = asked.max(now.saturating_sub(longest).unwrap_or(asked));
     let is_admin = caller.has_scope(TokenScope::Admin);
     let tenant = (!is_admin).then(|| caller.principal());
-    let mut tally = UsageTally::default();
+    let mut counts = UsageCounts::default();
     let mut before = None;
     let complete = loop {
         let filter = RunFilter { before, tenant: tenant.clone(), ..RunFilter::default() };
@@ -56,21 +56,21 @@ pub(super) async fn count_usage(
                 is_past = true;
                 break;
             }
-            tally.add(tenant, &run, unit);
+            counts.add(tenant, &run, unit);
         }
         if is_last || is_past {
             break true;
         }
-        if MAX_RUNS <= tally.total.runs() {
+        if MAX_RUNS <= counts.total.runs() {
             break false;
         }
     };
-    Ok(tally.into_report(since, now, unit, complete && since == asked, is_admin))
+    Ok(counts.into_report(since, now, unit, complete && since == asked, is_admin))
 }
 
 /// The runs that were counted so far.
 #[derive(Default)]
-struct UsageTally {
+struct UsageCounts {
     total: Counter,
     intervals: BTreeMap<Timestamp, Counter>,
     capabilities: BTreeMap<CapabilityName, Counter>,
@@ -86,7 +86,7 @@ struct Counter {
     durations: Vec<u64>,
 }
 
-impl UsageTally {
+impl UsageCounts {
     /// Counts a run. Newer ones come first.
     fn add(&mut self, tenant: Principal, run: &Run, unit: UsageUnit) {
         self.total.add(run);

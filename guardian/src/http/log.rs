@@ -173,7 +173,7 @@ async fn list_records(
         return problem_with_detail(RejectionCode::BadQuery, &detail);
     }
     let range = RecordRange { before: range.before, after: range.after.unwrap_or(0), limit };
-    match app.read_records(range, filter).await {
+    match app.log_reader.read_records(range, filter).await {
         Ok(NewestRecords { records, next }) => {
             Json(GuardianRecordList { records, next }).into_response()
         }
@@ -189,7 +189,7 @@ async fn list_records(
     responses((status = 200, description = "The result; a broken log has `valid` false and an `error`", body = LogVerification)),
 )]
 async fn verify_log(State(app): State<App>, _: ApproverToken) -> Response {
-    match app.verify_log().await {
+    match app.log_reader.verify().await {
         Ok((verified, error)) => Json(LogVerification {
             valid: error.is_none(),
             records: verified.records,
@@ -237,7 +237,7 @@ async fn try_policy(
             return problem_with_detail(RejectionCode::PolicyInvalid, &errors.to_string());
         }
     };
-    match app.try_policy(policy, limit).await {
+    match app.log_reader.try_policy(policy, limit).await {
         Ok(trial) => Json(trial).into_response(),
         Err(code) => problem(code),
     }

@@ -5,9 +5,21 @@ use crate::import::ImportRejection;
 use crate::import::openapi::SpecOperation;
 use crate::import::ref_resolver::quote_for_message;
 
-/// An operation and the base address of its description; otherwise the reason why it is rejected, if known.
-pub(super) type LookupResult<'a> =
-    Result<(SpecOperation<'a>, Option<&'a url::Url>), Option<ImportRejection>>;
+/// The most operations that a warning about several matches lists.
+const MAX_LISTED: usize = 3;
+
+/// The operation of a step.
+pub(super) struct FoundOperation<'a> {
+    pub(super) operation: SpecOperation<'a>,
+    /// The base address of its description.
+    pub(super) base: Option<&'a url::Url>,
+    /// The list of all operations that match, when this is not the only one: their number, and the first of
+    /// them with their descriptions.
+    pub(super) matches: Option<(usize, String)>,
+}
+
+/// The operation; otherwise the reason why it is rejected, if known.
+pub(super) type LookupResult<'a> = Result<FoundOperation<'a>, Option<ImportRejection>>;
 
 pub(super) fn find_by_id<'a>(importer: &ArazzoImporter<'a>, id: &str) -> LookupResult<'a> {
     // `$sourceDescriptions.NAME.ID`, or the id alone.
@@ -48,16 +60,22 @@ fn find<'a>(
     is_meant: impl Fn(&SpecOperation<'_>) -> bool,
     is_refused: impl Fn(&ImportRejection) -> bool,
 ) -> LookupResult<'a> {
-    let mut reason = None;
-    for (name, service) in &importer.services {
-        if source.is_some_and(|source| source != *name) {
-            continue;
-        }
-        if let Some(operation) = service.operations.iter().find(|known| is_meant(known)) {
-            return Ok((*operation, service.base));
-        }
-        let refused = || service.rejections.iter().find(|refusal| is_refused(refusal)).cloned();
-        reason = reason.or_else(refused);
-    }
-    Err(reason)
+    let is_searched = |name: &str| source.is_none_or(|source| source == name);
+    let services = || importer.services.iter().filter(|(name, _)| is_searched(name));
+    let matching: Vec<_> = services()
+        .flat_map(|(name, service)| service.operations.iter().map(move |it| (*name, it, service)))
+        .filter(|(_, operation, _)| is_meant(operation))
+        .collect();
+    let Some((_, operation, service)) = matching.first() else {
+        let mut refused = services().flat_map(|(_, service)| &service.rejections);
+        return Err(refused.find(|refusal| is_refused(refusal)).cloned());
+    };
+    let matches = (1 < matching.len()).then(|| {
+        let listed = matching.iter().take(MAX_LISTED).map(|(name, operation, _)| {
+            format!("`{}` of `{}`", operation.label(), quote_for_message(name))
+        });
+        let more = if MAX_LISTED < matching.len() { ", …" } else { "" };
+        (matching.len(), format!("{}{more}", listed.collect::<Vec<_>>().join(", ")))
+    });
+    Ok(FoundOperation { operation: **operation, base: service.base, matches })
 }

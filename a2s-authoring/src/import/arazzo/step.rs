@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::expression::RuntimeExpression;
 use super::inputs::{parameters_of, task_inputs};
-use super::operation_lookup::{find_by_id, find_by_path};
+use super::operation_lookup::{FoundOperation, find_by_id, find_by_path};
 use super::success_criteria::{self, SuccessCriterion};
 use super::value_scope::{StepOutputs, WorkflowScope};
 use super::{ArazzoImporter, actions};
@@ -56,7 +56,7 @@ impl<'a> DraftStep<'a> {
         let mut step = Self {
             id,
             own_id,
-            action: StepCall::find(importer, raw, &place)?,
+            action: StepCall::find(importer, raw, &place, scope)?,
             inputs: Map::new(),
             outputs: Vec::new(),
             retry: None,
@@ -294,6 +294,7 @@ impl<'a> StepCall<'a> {
         importer: &ArazzoImporter<'a>,
         raw: &'a Value,
         place: &str,
+        scope: &mut WorkflowScope<'a>,
     ) -> Result<Self, ExtractError> {
         let text = |key: &str| raw.get(key).and_then(Value::as_str);
         if let Some(id) = text("workflowId") {
@@ -310,7 +311,8 @@ impl<'a> StepCall<'a> {
                 json!({ "capability": name, "version": "^1.0.0", "checksum": checksum });
             return Ok(Self::Capability { name, dependency, domains: used.domains.clone() });
         }
-        let (operation, base) = match (text("operationId"), text("operationPath")) {
+        let named = text("operationId").or_else(|| text("operationPath")).unwrap_or_default();
+        let found = match (text("operationId"), text("operationPath")) {
             (Some(id), _) => find_by_id(importer, id),
             (None, Some(path)) => find_by_path(importer, path),
             (None, None) => {
@@ -321,12 +323,18 @@ impl<'a> StepCall<'a> {
             }
         }
         .map_err(|refused: Option<ImportRejection>| {
-            let named = text("operationId").or_else(|| text("operationPath")).unwrap_or_default();
             let none = "none of the descriptions contains the operation";
             let none = || (format!("{none} `{}`", quote_for_message(named)), None);
             let (reason, hint) = refused.map_or_else(none, |r| (r.reason, r.hint));
             ExtractError { hint, ..ExtractError::new(place, reason) }
         })?;
+        let FoundOperation { operation, base, matches } = found;
+        if let Some((number, list)) = matches {
+            let named = quote_for_message(named);
+            let message =
+                format!("`{named}` names {number} operations: {list}; the import uses the first");
+            scope.add_warning(place, message);
+        }
         let body = raw.get("requestBody");
         let media_type = body.and_then(|body| body.get("contentType")).and_then(Value::as_str);
         let server = importer.options.server.as_ref();

@@ -2,8 +2,8 @@ use a2s::compile_with_checksum;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::ImportResult;
 use super::super::mutate::{mangle, mistakes};
+use super::super::{ImportResult, ImportWarning};
 use super::*;
 
 /// The service that the workflows use.
@@ -360,6 +360,39 @@ fn other_documents_are_refused() {
     assert!(refuse(json!({"openapi": "3.0.0"})).contains("not an Arazzo document"));
     assert!(refuse(json!({"arazzo": "2.0.0"})).contains("Arazzo"));
     assert!(refuse(json!({"arazzo": "1.0.0", "workflows": []})).contains("no workflows"));
+}
+
+#[test]
+fn an_operation_id_that_names_two_operations_is_reported() {
+    let mut described = service();
+    let find = described["paths"]["/items"]["get"].clone();
+    described["paths"]["/things"] = json!({ "get": find });
+    let document = json!({
+        "arazzo": "1.0.1",
+        "info": {"title": "Flows", "version": "1.0.0"},
+        "workflows": [
+            {"workflowId": "find", "steps": [{"stepId": "find", "operationId": "findItems"}]},
+            {"workflowId": "find-here", "steps": [{
+                "stepId": "find", "operationPath": "{$sourceDescriptions.shop.url}#/paths/~1items/get",
+            }]},
+        ],
+    });
+    let source = |description| ArazzoSource { description, base: None };
+    let sources = BTreeMap::from([
+        ("shop".to_owned(), source(described)),
+        ("store".to_owned(), source(service())),
+    ]);
+    let imported = import_arazzo(&document, &sources, &ArazzoOptions::default()).unwrap();
+    assert_eq!(imported.refused, []);
+    let [by_id, by_path] = imported.documents.as_slice() else { panic!("{imported:?}") };
+    let warning = ImportWarning::new(
+        "steps.find",
+        "`findItems` names 3 operations: `GET /items` of `shop`, `GET /things` of `shop`, \
+         `GET /items` of `store`; the import uses the first",
+    );
+    assert!(by_id.remarks.contains(&warning), "{:?}", by_id.remarks);
+    assert!(by_id.text.contains("/items:"), "{}", by_id.text);
+    assert!(!by_path.remarks.iter().any(|it| it.reason.contains("names")), "{:?}", by_path.remarks);
 }
 
 proptest! {

@@ -14,6 +14,7 @@ use super::AgentTurn;
 use super::candidate_search::{CandidateCapability, SubTask};
 use super::consent;
 use super::intent::UserIntent;
+use super::supply::InputSupply;
 use super::waiting::{describe_run, skipped_run};
 use crate::agent::Backend;
 use crate::client::Error as ClientError;
@@ -43,6 +44,14 @@ pub(super) struct EffectScope {
 }
 
 impl EffectScope {
+    fn from_plan(plan: &PlanResponse, changes: bool) -> Self {
+        Self {
+            changes,
+            hosts: plan.hosts.keys().cloned().collect(),
+            permissions: plan.permissions.iter().cloned().collect(),
+        }
+    }
+
     /// Returns true when this may change something that `other` could not.
     pub(super) fn exceeds(&self, other: &Self) -> bool {
         let further = !self.hosts.is_subset(&other.hosts)
@@ -104,7 +113,8 @@ impl AgentTurn<'_> {
             match prepared {
                 PrepareResult::NoCandidate => {}
                 PrepareResult::NeedsInput(question) if self.offered.is_empty() => {
-                    let supplied = self.find_supply(&choice, &question.fields, intent).await?;
+                    let supply = InputSupply { choice: &choice, missing: &question.fields, intent };
+                    let supplied = supply.find_values(self).await?;
                     if supplied.is_empty() {
                         return Ok(PrepareResult::NeedsInput(question));
                     }
@@ -163,11 +173,7 @@ impl AgentTurn<'_> {
         });
         let shown: Map<String, Value> = shown.collect();
         let action = (!is_read_only).then(|| consent::action(&choice, &plan, shown.clone()));
-        let reach = EffectScope {
-            changes: !read_only,
-            hosts: plan.hosts.keys().cloned().collect(),
-            permissions: plan.permissions.iter().cloned().collect(),
-        };
+        let effects = EffectScope::from_plan(&plan, !read_only);
         let plan = PlanResponse {
             token: None,
             expires_at: None,
@@ -180,29 +186,33 @@ impl AgentTurn<'_> {
             plan: Box::new(plan),
             inputs: shown,
         });
-        if missing.is_empty() {
-            let prepared =
-                PreparedRun { candidate: choice, inputs, secrets, effects: reach, action };
-            return Ok(PrepareResult::Ready(Box::new(prepared)));
+        if !missing.is_empty() {
+            return Ok(self.ask_for_inputs(choice.pin, missing, inputs, &secrets, intent));
         }
+        let prepared = PreparedRun { candidate: choice, inputs, secrets, effects, action };
+        Ok(PrepareResult::Ready(Box::new(prepared)))
+    }
+
+    /// Returns the question for missing inputs of a candidate. After a run it skips the candidate instead:
+    /// the response to a question starts the turn again, and earlier runs would be repeated.
+    fn ask_for_inputs(
+        &mut self,
+        capability: CapabilityRef,
+        missing: Vec<InputField>,
+        inputs: Map<String, Value>,
+        secrets: &[String],
+        intent: &UserIntent,
+    ) -> PrepareResult {
         if !self.record.runs.is_empty() {
-            // An answer would start the turn again, and earlier runs would be repeated.
             let names: Vec<_> = missing.iter().map(|field| format!("`{}`", field.name)).collect();
             let message = format!("it has no values for {}", names.join(", "));
-            self.record_skipped(SkippedCandidate {
-                capability: choice.pin,
-                code: None,
-                message,
-                run: None,
-            });
-            return Ok(PrepareResult::NoCandidate);
+            self.record_skipped(SkippedCandidate { capability, code: None, message, run: None });
+            return PrepareResult::NoCandidate;
         }
         let names = missing.iter().map(|field| field.name.clone()).collect();
-        let pending = pending_question(choice.pin, inputs, &secrets, names, intent);
-        Ok(PrepareResult::NeedsInput(Box::new(AgentQuestion {
-            fields: missing,
-            ..AgentQuestion::new(pending)
-        })))
+        let pending = pending_question(capability, inputs, secrets, names, intent);
+        let question = AgentQuestion { fields: missing, ..AgentQuestion::new(pending) };
+        PrepareResult::NeedsInput(Box::new(question))
     }
 
     /// Returns true when every task of a plan is read-only, according to the documents of the plan.

@@ -22,54 +22,63 @@ const MAX_SUPPLIERS: usize = 5;
 /// The smallest length of a short form: `lat` for `latitude`.
 const MIN_SHORT_FORM: usize = 3;
 
-impl AgentTurn<'_> {
-    /// Returns values for all of the `missing` inputs, by the run of a capability that finds them. Empty when
+/// The search for the inputs that a user did not give.
+pub(super) struct InputSupply<'a> {
+    /// The capability that needs the inputs.
+    pub(super) choice: &'a CandidateCapability,
+    pub(super) missing: &'a [InputField],
+    pub(super) intent: &'a UserIntent,
+}
+
+impl InputSupply<'_> {
+    /// Returns values for all missing inputs, by the run of a capability that finds them. Empty when
     /// no capability does.
     ///
     /// # Errors
     /// A service that is needed does not respond.
-    pub(super) async fn find_supply(
-        &mut self,
-        choice: &CandidateCapability,
-        missing: &[InputField],
-        intent: &UserIntent,
+    pub(super) async fn find_values(
+        &self,
+        turn: &mut AgentTurn<'_>,
     ) -> Result<Map<String, Value>, Error> {
-        if missing.len() > MAX_SUPPLIED || missing.iter().any(|field| field.secret) {
+        if self.missing.len() > MAX_SUPPLIED || self.missing.iter().any(|field| field.secret) {
             return Ok(Map::new());
         }
-        for supplier in self.find_suppliers(choice, missing, intent).await {
-            let runs = self.record.runs.len();
-            let supplier_name = supplier.pin.name.clone();
-            let PrepareResult::Ready(ready) = self.prepare(supplier, intent, &Map::new()).await?
+        for supplier in self.find_suppliers(turn).await {
+            let runs = turn.record.runs.len();
+            let name = supplier.pin.name.clone();
+            let PrepareResult::Ready(ready) =
+                turn.prepare(supplier, self.intent, &Map::new()).await?
             else {
                 continue;
             };
             if ready.action.is_some() {
                 continue;
             }
-            let AttemptResult::Done = self.run_candidate(*ready).await? else { break };
-            let output = self.record.runs.get(runs).and_then(|run| run.output.as_ref());
+            let AttemptResult::Done = turn.run_candidate(*ready).await? else { break };
+            let output = turn.record.runs.get(runs).and_then(|run| run.output.as_ref());
             let Some(Value::Object(output)) = output else { break };
-            let value = |field: &InputField| {
-                let (_, value) =
-                    output.iter().find(|(name, _)| supplies(&supplier_name, name, field))?;
-                Some((field.name.clone(), value.clone()))
-            };
-            let values: Map<String, Value> = missing.iter().filter_map(value).collect();
-            let is_complete = values.len() == missing.len();
-            return Ok(if is_complete { values } else { Map::new() });
+            return Ok(self.read_values(&name, output));
         }
         Ok(Map::new())
     }
 
+    /// Returns the values of all missing inputs from the output of a supplier; none when one is missing there.
+    fn read_values(
+        &self,
+        supplier: &CapabilityName,
+        output: &Map<String, Value>,
+    ) -> Map<String, Value> {
+        let value = |field: &InputField| {
+            let (_, value) = output.iter().find(|(name, _)| supplies(supplier, name, field))?;
+            Some((field.name.clone(), value.clone()))
+        };
+        self.missing.iter().map(value).collect::<Option<_>>().unwrap_or_default()
+    }
+
     /// The capabilities whose outputs supply the missing inputs, and whose inputs the sentence gives.
-    async fn find_suppliers(
-        &mut self,
-        choice: &CandidateCapability,
-        missing: &[InputField],
-        intent: &UserIntent,
-    ) -> Vec<CandidateCapability> {
-        let Some(source) = self.agent.backends.get(choice.source) else { return Vec::new() };
+    async fn find_suppliers(&self, turn: &mut AgentTurn<'_>) -> Vec<CandidateCapability> {
+        let Self { choice, missing, intent } = *self;
+        let Some(source) = turn.agent.backends.get(choice.source) else { return Vec::new() };
         let names: Vec<_> = missing.iter().map(|field| a2s::split_name(&field.name)).collect();
         let request = SearchRequest {
             intent: format!("find the {}", names.join(" and ")),
@@ -79,14 +88,14 @@ impl AgentTurn<'_> {
         };
         // Without an answer, the user is asked.
         let Ok(found) = source.registry.search(&request).await else { return Vec::new() };
-        let scene = self.guard_context("supply");
-        let guarded = self.agent.guard.check_search_hits(scene, &intent.query, found.capabilities);
+        let scene = turn.guard_context("supply");
+        let guarded = turn.agent.guard.check_search_hits(scene, &intent.query, found.capabilities);
         let Ok(hits) = guarded.await.outcome else { return Vec::new() };
-        let today = self.agent.clock.today();
+        let today = turn.agent.clock.today();
         let mut suppliers = Vec::new();
         for hit in hits.into_iter().filter(|hit| hit.name != choice.pin.name) {
             let candidate = to_candidate((choice.source, hit));
-            let Ok(document) = self.load_document(source, &candidate).await else { continue };
+            let Ok(document) = turn.load_document(source, &candidate).await else { continue };
             let CapabilityInterface { inputs, outputs, .. } = document.interface();
             let is_found = |field: &InputField| {
                 outputs.iter().any(|output| supplies(&candidate.pin.name, &output.name, field))

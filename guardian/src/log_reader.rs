@@ -1,8 +1,9 @@
 //! Reading the own log for callers: records, a check of the chain, trials of policies.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::App;
+use tokio::sync::Mutex;
+
 use crate::audit::{
     self, LogStart, NewestRecords, RecordFilter, RecordRange, RecordReader, VerifiedLog,
     read_newest,
@@ -11,18 +12,30 @@ use crate::error::RejectionCode;
 use crate::policy::Policy;
 use crate::policy_trial::PolicyTrial;
 
-impl App {
+/// Reads the audit log of a guardian, one read after another.
+pub(crate) struct LogReader {
+    /// The current segment of the log; closed ones are in the same folder.
+    path: PathBuf,
+    /// The lock that is held during a read, so that callers cannot use up memory and threads together.
+    lock: Mutex<()>,
+}
+
+impl LogReader {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, lock: Mutex::default() }
+    }
+
     /// Returns the latest records that a filter chooses, the newest first.
     pub(crate) async fn read_records(
         &self,
         range: RecordRange,
         filter: RecordFilter,
     ) -> Result<NewestRecords, RejectionCode> {
-        self.read_log(move |path| read_newest(path, range, &filter)).await
+        self.read(move |path| read_newest(path, range, &filter)).await
     }
 
     /// Checks the chain of the log from its oldest segment. Returns what was read, and the first error.
-    pub(crate) async fn verify_log(&self) -> Result<(VerifiedLog, Option<String>), RejectionCode> {
+    pub(crate) async fn verify(&self) -> Result<(VerifiedLog, Option<String>), RejectionCode> {
         let check = |path: &Path| {
             let mut records = match RecordReader::open(path, &LogStart::Oldest) {
                 Ok(records) => records,
@@ -32,7 +45,7 @@ impl App {
             let broken = records.by_ref().find_map(Result::err);
             Ok((records.verified().clone(), broken.map(|broken| broken.to_string())))
         };
-        self.read_log(check).await
+        self.read(check).await
     }
 
     /// Tries a policy on the latest decisions, at most `limit` of them.
@@ -50,16 +63,16 @@ impl App {
             records.reverse();
             Ok(PolicyTrial::run(&policy, &records))
         };
-        self.read_log(run).await
+        self.read(run).await
     }
 
     /// Reads the log on a thread where that may take long.
-    async fn read_log<T: Send + 'static>(
+    async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Path) -> std::io::Result<T> + Send + 'static,
     ) -> Result<T, RejectionCode> {
-        let _one = self.reading_lock.lock().await;
-        let path = self.config.audit_path();
+        let _one = self.lock.lock().await;
+        let path = self.path.clone();
         let result = tokio::task::spawn_blocking(move || read(&path)).await;
         result.unwrap_or_else(|panic| Err(std::io::Error::other(panic))).map_err(|error| {
             tracing::warn!(%error, "the audit log cannot be read");
