@@ -4,9 +4,9 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::capability_ref::CapabilityRef;
 use crate::checksum::Digest;
 use crate::decode::decode_capability;
-use crate::dependencies::CapabilityRef;
 use crate::diagnostic::Diagnostic;
 use crate::document::Capability;
 use crate::field_reader::{CompileMode, DiagnosticSink};
