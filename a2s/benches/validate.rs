@@ -1,9 +1,9 @@
 //! How fast documents are validated, and in how much memory: 10,000 of them in one process.
 //!
-//! The documents are the repository's own, each with another name, version and description. What
-//! parsing alone takes is measured in the same run, in turns, so that a machine that changes its
-//! speed changes all sides: read the ratios. `cargo bench -p a2s --bench validate` (or
-//! `-- --quick` for a look).
+//! The documents are the repository's own, each with another name, version and description, and a
+//! hundred large ones. Parsing alone is measured in the same run, in turns, so that a machine that
+//! changes its speed changes all sides: read the ratios. The aim is a compilation within twice the time
+//! of its YAML parser. `cargo bench -p a2s --bench validate` (or `-- --quick` for a look).
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set up its world has to fail")]
 #![expect(clippy::print_stdout, reason = "the table is what a bench is for")]
@@ -15,6 +15,9 @@ use granit_parser::Parser;
 
 /// How many documents there are.
 const DOCUMENTS: usize = 10_000;
+
+/// The number of large documents, and of the steps of each.
+const LARGE: (usize, usize) = (100, 60);
 
 /// What is measured: its name, its texts, how many threads, and what is done with each text.
 type Job<'j> = (&'j str, &'j [String], usize, &'j (dyn Fn(&str) + Sync));
@@ -28,24 +31,30 @@ fn main() {
         .map(|source| a2s::parse_value(source.as_bytes()).unwrap().to_string())
         .collect();
     let cores = std::thread::available_parallelism().unwrap().get();
-    let bytes = documents.iter().map(String::len).sum::<usize>() as f64;
+    let large: Vec<String> = (0..LARGE.0).map(|number| large_document(number, LARGE.1)).collect();
+    let kib = |sources: &[String]| {
+        sources.iter().map(String::len).sum::<usize>() as f64 / sources.len() as f64 / 1024.0
+    };
     println!(
-        "{count} documents, {:.1} KiB each on average, {rounds} rounds, median; {cores} cores",
-        bytes / count as f64 / 1024.0
+        "{count} documents of {:.1} KiB on average and {} of {:.1} KiB, {rounds} rounds, median; {cores} cores",
+        kib(&documents),
+        large.len(),
+        kib(&large)
     );
     println!();
     println!("  {:<34} {:>10} {:>9} {:>12}", "", "documents/s", "MiB/s", "against JSON");
 
-    let jobs: [Job<'_>; 7] = [
+    let parse = |source: &str| {
+        for event in Parser::new_from_str(source) {
+            std::hint::black_box(event.unwrap());
+        }
+    };
+    let jobs: [Job<'_>; 9] = [
         ("JSON text, serde_json alone", &json, 1, &|source| {
             let value: serde_json::Value = serde_json::from_str(source).unwrap();
             std::hint::black_box(value);
         }),
-        ("YAML text, granit-parser alone", &documents, 1, &|source| {
-            for event in Parser::new_from_str(source) {
-                std::hint::black_box(event.unwrap());
-            }
-        }),
+        ("YAML text, granit-parser alone", &documents, 1, &parse),
         ("YAML text, read into values", &documents, 1, &|source| {
             std::hint::black_box(a2s::parse_value(source.as_bytes()).unwrap());
         }),
@@ -53,6 +62,8 @@ fn main() {
         ("JSON text, compiled", &json, 1, &compile),
         ("YAML text, compiled on all cores", &documents, cores, &compile),
         ("JSON text, compiled on all cores", &json, cores, &compile),
+        ("large YAML, granit-parser alone", &large, 1, &parse),
+        ("large YAML, compiled", &large, 1, &compile),
     ];
     let mut times: Vec<Vec<Duration>> = vec![Vec::new(); jobs.len()];
     let mut memory: Vec<Option<u64>> = vec![None; jobs.len()];
@@ -74,10 +85,15 @@ fn main() {
         let size = sources.iter().map(String::len).sum::<usize>() as f64 / f64::from(1 << 20);
         println!(
             "  {name:<34} {:>10.0} {:>9.1} {:>10.1} ×",
-            count as f64 / time.as_secs_f64(),
+            sources.len() as f64 / time.as_secs_f64(),
             size / time.as_secs_f64(),
-            time.as_secs_f64() / times[0].as_secs_f64(),
+            time.as_secs_f64() / times[0].as_secs_f64() * count as f64 / sources.len() as f64,
         );
+    }
+    println!();
+    for (name, compiled, parsed) in [("documents", 3, 1), ("large documents", 8, 7)] {
+        let ratio = times[compiled].as_secs_f64() / times[parsed].as_secs_f64();
+        println!("{name}: a compilation takes {ratio:.2} × the time of the YAML parser alone");
     }
     println!();
     println!("peak memory over what the texts take (Linux only)");
@@ -120,6 +136,68 @@ fn documents(count: usize) -> Vec<String> {
         varied
     };
     (0..count).map(vary).collect()
+}
+
+/// A document with so many steps, each with a task and outputs of its own.
+fn large_document(number: usize, steps: usize) -> String {
+    let mut text = format!(
+        "a2s: \"1.1.0\"\nname: Large{number}\ndescription: Gets the weather of many places\n\
+         domains: [api.example.com]\nversion: \"1.0.0\"\nchecksum: \"<checksum>\"\n\
+         authors:\n  - name: A2S\nparameters:\n  - name: city\n    type: string\n    required: true\n\
+         execution:\n  type: parallel\n  steps:\n"
+    );
+    for step in 0..steps {
+        text += &format!(
+            r##"    - id: getWeather{step}
+      format: OpenAPI
+      task:
+        openapi: "3.0.3"
+        info: {{title: Weather {step}, version: "1.0.0"}}
+        servers:
+          - url: https://api.example.com/v{step}
+        paths:
+          /current/{{city}}:
+            get:
+              operationId: getWeather{step}
+              summary: The weather now
+              parameters:
+                - name: city
+                  in: path
+                  required: true
+                  schema: {{type: string, minLength: 1}}
+                - name: units
+                  in: query
+                  description: The units of temperatures
+                  schema:
+                    type: string
+                    enum: [metric, imperial]
+              responses:
+                "200":
+                  description: The weather
+                  content:
+                    application/json:
+                      schema:
+                        type: object
+                        required: [temperature, text]
+                        properties:
+                          temperature: {{type: number}}
+                          text: {{type: string}}
+                          days:
+                            type: array
+                            items: {{type: object, properties: {{high: {{type: number}}}}}}
+      input_mapping:
+        pathParameters:
+          city: "${{city}}"
+        queryParameters:
+          units: metric
+      output_mapping:
+        temperature{step}: "$.temperature"
+        text{step}: "$.text"
+        high{step}: "$.days[0].high"
+"##
+        );
+    }
+    text
 }
 
 fn compile(source: &str) {

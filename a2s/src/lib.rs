@@ -68,9 +68,9 @@ pub use crate::compile::{
 pub use crate::condition::{Condition, ConditionError};
 pub use crate::decode::MAX_STEPS;
 pub use crate::dependencies::{
-    CandidateVersion, ClosureSummary, DependencyIndex, DependencyInterface,
-    MAX_DEPENDENCY_DEPTH, MAX_PINS, MissingDependency, PinError, VersionInfo, add_positions,
-    check_pins, choose_pin, select_version,
+    CandidateVersion, ClosureSummary, DependencyIndex, DependencyInterface, MAX_DEPENDENCY_DEPTH,
+    MAX_PINS, MissingDependency, PinError, VersionInfo, add_positions, check_pins, choose_pin,
+    select_version,
 };
 pub use crate::deprecation::{Deprecation, SuccessorRef};
 pub use crate::diagnostic::{
