@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set up its world has to fail")]
 #![expect(clippy::print_stdout, reason = "the table is what a bench is for")]
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -30,25 +31,15 @@ fn main() {
         .iter()
         .map(|source| a2s::parse_value(source.as_bytes()).unwrap().to_string())
         .collect();
-    let cores = std::thread::available_parallelism().unwrap().get();
     let large: Vec<String> = (0..LARGE.0).map(|number| large_document(number, LARGE.1)).collect();
-    let kib = |sources: &[String]| {
-        sources.iter().map(String::len).sum::<usize>() as f64 / sources.len() as f64 / 1024.0
-    };
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let kib = |sources: &[String]| bytes(sources) / sources.len() as f64 / 1024.0;
     println!(
         "{count} documents of {:.1} KiB on average and {} of {:.1} KiB, {rounds} rounds, median; {cores} cores",
         kib(&documents),
         large.len(),
         kib(&large)
     );
-    println!();
-    println!("  {:<34} {:>10} {:>9} {:>12}", "", "documents/s", "MiB/s", "against JSON");
-
-    let parse = |source: &str| {
-        for event in Parser::new_from_str(source) {
-            std::hint::black_box(event.unwrap());
-        }
-    };
     let jobs: [Job<'_>; 9] = [
         ("JSON text, serde_json alone", &json, 1, &|source| {
             let value: serde_json::Value = serde_json::from_str(source).unwrap();
@@ -65,29 +56,16 @@ fn main() {
         ("large YAML, granit-parser alone", &large, 1, &parse),
         ("large YAML, compiled", &large, 1, &compile),
     ];
-    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); jobs.len()];
-    let mut memory: Vec<Option<u64>> = vec![None; jobs.len()];
-    for _ in 0..rounds {
-        for (index, (_, sources, threads, work)) in jobs.iter().enumerate() {
-            let before = forget_peak();
-            let start = Instant::now();
-            run(sources, *threads, *work);
-            times[index].push(start.elapsed());
-            memory[index] = peak_over(before).max(memory[index]);
-        }
-    }
-    let median = |times: &mut Vec<Duration>| {
-        times.sort();
-        times[times.len() / 2]
-    };
-    let times: Vec<Duration> = times.iter_mut().map(median).collect();
+    let (times, memory) = measure(&jobs, rounds);
+    println!();
+    println!("  {:<34} {:>10} {:>9} {:>12}", "", "documents/s", "MiB/s", "against JSON");
     for ((name, sources, ..), time) in jobs.iter().zip(&times) {
-        let size = sources.iter().map(String::len).sum::<usize>() as f64 / f64::from(1 << 20);
+        let (time, count) = (time.as_secs_f64(), sources.len() as f64);
         println!(
             "  {name:<34} {:>10.0} {:>9.1} {:>10.1} ×",
-            sources.len() as f64 / time.as_secs_f64(),
-            size / time.as_secs_f64(),
-            time.as_secs_f64() / times[0].as_secs_f64() * count as f64 / sources.len() as f64,
+            count / time,
+            bytes(sources) / f64::from(1 << 20) / time,
+            time / count / times[0].as_secs_f64() * json.len() as f64,
         );
     }
     println!();
@@ -102,6 +80,32 @@ fn main() {
             .map_or_else(|| "unknown".to_owned(), |kib| format!("{:.1} MiB", kib as f64 / 1024.0));
         println!("  {name:<34} {memory:>12}");
     }
+}
+
+/// The median time of each job, and its peak memory in KiB. The jobs take turns. On Linux, the time of a job
+/// with one thread is processor time, which other work on the machine changes less.
+fn measure(jobs: &[Job<'_>], rounds: usize) -> (Vec<Duration>, Vec<Option<u64>>) {
+    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); jobs.len()];
+    let mut memory: Vec<Option<u64>> = vec![None; jobs.len()];
+    for _ in 0..rounds {
+        for (index, (_, sources, threads, work)) in jobs.iter().enumerate() {
+            let before = forget_peak();
+            let (start, start_on_core) = (Instant::now(), thread_time());
+            run(sources, *threads, *work);
+            let on_core = thread_time().zip(start_on_core).filter(|_| *threads == 1);
+            times[index].push(on_core.map_or_else(|| start.elapsed(), |(end, start)| end - start));
+            memory[index] = peak_over(before).max(memory[index]);
+        }
+    }
+    let median = |times: &mut Vec<Duration>| {
+        times.sort();
+        times[times.len() / 2]
+    };
+    (times.iter_mut().map(median).collect(), memory)
+}
+
+fn bytes(sources: &[String]) -> f64 {
+    sources.iter().map(String::len).sum::<usize>() as f64
 }
 
 /// So many documents: those of the repository over and over, none like another.
@@ -147,7 +151,8 @@ fn large_document(number: usize, steps: usize) -> String {
          execution:\n  type: parallel\n  steps:\n"
     );
     for step in 0..steps {
-        text += &format!(
+        write!(
+            text,
             r##"    - id: getWeather{step}
       format: OpenAPI
       task:
@@ -195,9 +200,16 @@ fn large_document(number: usize, steps: usize) -> String {
         text{step}: "$.text"
         high{step}: "$.days[0].high"
 "##
-        );
+        )
+        .unwrap();
     }
     text
+}
+
+fn parse(source: &str) {
+    for event in Parser::new_from_str(source) {
+        std::hint::black_box(event.unwrap());
+    }
 }
 
 fn compile(source: &str) {
@@ -216,6 +228,12 @@ fn run(sources: &[String], threads: usize, work: &(dyn Fn(&str) + Sync)) {
             scope.spawn(move || share.iter().for_each(|source| work(source)));
         }
     });
+}
+
+/// The time that this thread has been on a core (Linux only).
+fn thread_time() -> Option<Duration> {
+    let account = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    account.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// A line of the kernel's account of this process, in KiB.
