@@ -138,7 +138,7 @@ impl<'c> DataFlowChecker<'c, '_> {
             return;
         }
         for (index, parameter) in capability.parameters.iter().enumerate() {
-            if !read.contains(&parameter.name) {
+            if !read.contains(parameter.name.as_str()) {
                 let path = format!("parameters[{index}]");
                 let message = format!("no step uses the parameter `{}`", parameter.name);
                 let location = (&path, position(&path));

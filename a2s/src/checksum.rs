@@ -3,14 +3,20 @@
 //! The content is the parsed document without its top-level `checksum`. How it is written (YAML
 //! or JSON, quoting, comments, key order) does not change the digest; every name and value does.
 
+mod canonical;
+
 use std::fmt;
 use std::str::FromStr;
 
 use data_encoding::HEXLOWER;
-use serde::{Deserialize, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value};
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
+
+use self::canonical::{CanonicalMembers, CanonicalValue};
+
+pub(crate) use self::canonical::compare_names;
 
 /// A SHA-256 digest, written `sha256:<64 lower-case hex digits>`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
@@ -64,21 +70,18 @@ impl Digest {
     /// # Errors
     /// Fails when the value has no canonical form (RFC 8785), see [`canonical_json`].
     pub fn of_document(value: &Value) -> Result<Self, DigestError> {
-        let bytes = match value {
-            Value::Object(members) => {
-                members
-                    .iter()
-                    .filter(is_content)
-                    .try_for_each(|(_, member)| check_numbers(member))?;
-                canonicalize(&DigestContent(members))?
-            }
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_) => canonical_json(value)?,
+        let Value::Object(members) = value else {
+            return Ok(Self::of_bytes(&canonical_json(value)?));
         };
-        Ok(Self::of_bytes(&bytes))
+        let content = || members.iter().filter(|(name, _)| is_content(name));
+        content().try_for_each(|(_, member)| check_numbers(member))?;
+        Self::of_canonical(&CanonicalMembers::new(content()))
+    }
+
+    /// Computes the digest of a value that has only safe numbers and serializes its members in canonical
+    /// order.
+    pub(crate) fn of_canonical(value: &impl Serialize) -> Result<Self, DigestError> {
+        Ok(Self::of_bytes(&canonical::write(value)?))
     }
 
     /// Returns the 64 hexadecimal digits.
@@ -101,36 +104,26 @@ impl Digest {
 /// would have the same checksum.
 pub fn canonical_json(value: &Value) -> Result<Vec<u8>, DigestError> {
     check_numbers(value)?;
-    canonicalize(value)
+    canonical::write(&CanonicalValue(value))
 }
 
-fn canonicalize(value: &impl Serialize) -> Result<Vec<u8>, DigestError> {
-    serde_json_canonicalizer::to_vec(value).map_err(|e| DigestError::NotCanonical(e.to_string()))
+/// Returns true when the digest of a document covers its top-level member `name`.
+pub(crate) fn is_content(name: &str) -> bool {
+    name != "checksum"
 }
 
-/// The members of a document that its digest covers. They are not copied, because a copy would take as long
-/// as the digest.
-struct DigestContent<'v>(&'v Map<String, Value>);
-
-impl Serialize for DigestContent<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().filter(is_content))
+/// Returns an error for a number without a canonical form.
+pub(crate) fn check_number(number: &Number) -> Result<(), DigestError> {
+    let float = number.as_f64().unwrap_or(f64::INFINITY);
+    if !float.is_finite() || (float.fract() == 0.0 && float.abs() > MAX_SAFE_INTEGER) {
+        return Err(DigestError::UnsafeInteger(number.to_string()));
     }
-}
-
-fn is_content((name, _): &(&String, &Value)) -> bool {
-    *name != "checksum"
+    Ok(())
 }
 
 fn check_numbers(value: &Value) -> Result<(), DigestError> {
     match value {
-        Value::Number(number) => {
-            let float = number.as_f64().unwrap_or(f64::INFINITY);
-            if !float.is_finite() || (float.fract() == 0.0 && float.abs() > MAX_SAFE_INTEGER) {
-                return Err(DigestError::UnsafeInteger(number.to_string()));
-            }
-            Ok(())
-        }
+        Value::Number(number) => check_number(number),
         Value::Array(items) => items.iter().try_for_each(check_numbers),
         Value::Object(members) => members.values().try_for_each(check_numbers),
         Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),

@@ -2,17 +2,19 @@
 
 mod compiled_document;
 
+use serde::{Serialize, Serializer};
+
 use crate::check::check_data_flow;
-use crate::checksum::Digest;
+use crate::checksum::{Digest, is_content};
 use crate::decode::{decode_capability, decode_digest};
 use crate::diagnostic::{Diagnostic, SourcePosition};
 use crate::display_safe::is_format_control;
 use crate::error_code;
 use crate::field_reader::{CompileMode, DiagnosticSink, DocumentField, is_placeholder};
-use crate::tree::{self, NodeValue, TreeNode};
+use crate::tree::{self, NodePath, NodeValue, TreeNode};
 use crate::types::check_types;
 
-use compiled_document::CachedInterface;
+use compiled_document::{CachedInterface, DocumentSource};
 pub use compiled_document::{DeclaredChecksum, Document};
 
 /// The result of a compilation.
@@ -75,12 +77,12 @@ fn compile_in(source: &[u8], mode: CompileMode) -> Compilation {
             document: None,
         };
     };
-    // What people see has the order of the author. The model is read from the canonical form, so
-    // that the checksum determines it: the order of keys is in neither.
-    let content = root.to_value();
+    // The model is read from the canonical form, so that the checksum determines it: the order of keys
+    // is in neither.
     let root = root.into_canonical();
     // A tree with a refused number or a lost key has no digest that means anything.
-    let digest = if findings.has_errors() { None } else { Digest::of_document(&content).ok() };
+    let digest =
+        if findings.has_errors() { None } else { Digest::of_canonical(&DigestContent(&root)).ok() };
     let name = root.get("name").and_then(TreeNode::as_str).map(str::to_owned);
     let stated = check_checksum(&root, digest, mode, &mut findings);
     check_shown_text(&root, mode, &mut findings);
@@ -101,14 +103,13 @@ fn compile_in(source: &[u8], mode: CompileMode) -> Compilation {
         (Some(capability), Some(digest), Some(stated))
             if !incomplete && !diagnostics.iter().any(Diagnostic::is_error) =>
         {
-            let (warnings, gathered) = (diagnostics.clone(), CachedInterface::default());
             Some(Document {
-                content,
                 digest,
                 declared_checksum: stated,
                 capability,
-                warnings,
-                cached_interface: gathered,
+                warnings: diagnostics.clone(),
+                source: DocumentSource::new(source),
+                cached_interface: CachedInterface::default(),
             })
         }
         _ => None,
@@ -116,12 +117,23 @@ fn compile_in(source: &[u8], mode: CompileMode) -> Compilation {
     Compilation { digest, declared_checksum: stated, name, diagnostics, document }
 }
 
+/// The content of a document that its digest covers, in canonical form.
+struct DigestContent<'n>(&'n TreeNode);
+
+impl Serialize for DigestContent<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Some(members) = self.0.members() else { return self.0.serialize(serializer) };
+        let content = members.iter().filter(|member| is_content(&member.key));
+        serializer.collect_map(content.map(|member| (member.key.as_str(), &member.value)))
+    }
+}
+
 /// Reports a key that is too long for a new version. A version that was published before keeps its keys.
 fn check_keys(root: &TreeNode, mode: CompileMode, findings: &mut DiagnosticSink) {
     if mode == CompileMode::Final {
         return;
     }
-    let Some((path, position)) = tree::find_long_key(root, "") else { return };
+    let Some((path, position)) = tree::find_long_key(root, &NodePath::Start("")) else { return };
     let message = format!("a key has more than {} bytes", tree::MAX_KEY_BYTES);
     let found = Diagnostic::error(error_code::BUDGET, (path, position), message)
         .with_hint("Shorten the key; write long text as a value.");
@@ -138,32 +150,40 @@ fn check_shown_text(root: &TreeNode, mode: CompileMode, findings: &mut Diagnosti
     if mode == CompileMode::Final {
         return;
     }
+    let top = NodePath::Start("");
+    for field in ["name", "description", "authors"] {
+        if let Some(node) = root.get(field) {
+            check_text(&NodePath::Member(&top, field), node, mode, findings);
+        }
+    }
+    let all = NodePath::Member(&top, "parameters");
     let parameters = root.get("parameters").and_then(TreeNode::items).unwrap_or_default();
-    let fields = ["name", "description", "patterns"];
-    let parameter = |at: usize| format!("parameters[{at}]");
-    let described = parameters.iter().enumerate().flat_map(|(at, node)| {
-        fields.map(|field| (format!("{}.{field}", parameter(at)), node.get(field)))
-    });
-    let header =
-        ["name", "description", "authors"].map(|field| (field.to_owned(), root.get(field)));
-    for (path, node) in header.into_iter().chain(described) {
-        if let Some(node) = node {
-            check_text(&path, node, mode, findings);
+    for (at, parameter) in parameters.iter().enumerate() {
+        let path = NodePath::Item(&all, at);
+        for field in ["name", "description", "patterns"] {
+            if let Some(node) = parameter.get(field) {
+                check_text(&NodePath::Member(&path, field), node, mode, findings);
+            }
         }
     }
 }
 
-fn check_text(path: &str, node: &TreeNode, mode: CompileMode, findings: &mut DiagnosticSink) {
+fn check_text(
+    path: &NodePath<'_>,
+    node: &TreeNode,
+    mode: CompileMode,
+    findings: &mut DiagnosticSink,
+) {
     match &node.kind {
         NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => {}
         NodeValue::Array(items) => {
             for (at, item) in items.iter().enumerate() {
-                check_text(&tree::item_path(path, at), item, mode, findings);
+                check_text(&NodePath::Item(path, at), item, mode, findings);
             }
         }
         NodeValue::Object(members) => {
             for member in members {
-                let path = tree::member_path(path, &member.key);
+                let path = NodePath::Member(path, &member.key);
                 check_text(&path, &member.value, mode, findings);
             }
         }

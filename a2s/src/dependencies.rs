@@ -12,9 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use semver::{Version, VersionReq};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
+use crate::capability_ref::CapabilityRef;
 use crate::checksum::Digest;
 use crate::compile::Document;
 use crate::deprecation::Deprecation;
@@ -24,7 +23,6 @@ use crate::error_code;
 use crate::name::{CapabilityName, Permission};
 use crate::task::TaskFormat;
 use crate::tree;
-use crate::version_schema;
 
 pub use dependency_interface::DependencyInterface;
 pub use pins::{MAX_PINS, PinError, check_pins, choose_pin};
@@ -43,18 +41,6 @@ pub trait CandidateVersion {
     fn checksum(&self) -> Digest;
     /// True when the version was yanked.
     fn is_yanked(&self) -> bool;
-}
-
-/// An exact version of a capability.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct CapabilityRef {
-    /// Name of the capability.
-    pub name: CapabilityName,
-    /// Its version.
-    #[schema(value_type = version_schema::Version)]
-    pub version: Version,
-    /// Its checksum.
-    pub checksum: Digest,
 }
 
 /// A locked version is never yanked.

@@ -18,9 +18,10 @@ use self::agreement::{declare, put_definitions, take_definitions};
 use self::schema::{SchemaDirection, SchemaWriter};
 use self::variable_uses::VariableUses;
 use crate::budget::AnalysisBudget;
-use crate::document::{Capability, Parameter};
+use crate::document::{Capability, OutputMapping, Parameter};
 use crate::name::{Domain, Permission};
 use crate::types::{InferredType, LoopScope, TypeEnv};
+use crate::variable_references::references;
 
 /// The inputs, outputs and needs of a capability.
 ///
@@ -45,6 +46,34 @@ pub struct CapabilityInterface {
     /// True when it uses other capabilities, which may need inputs that are not listed here.
     #[serde(default)]
     pub uses_others: bool,
+}
+
+/// An input of a capability as the document declares or reads it, without the schema that its uses give it.
+pub(crate) struct DeclaredInput<'c> {
+    /// Its name.
+    pub(crate) name: &'c str,
+    /// True when a run needs a value.
+    pub(crate) required: bool,
+    /// Its declaration, if it is a parameter.
+    pub(crate) parameter: Option<&'c Parameter>,
+}
+
+/// Returns the inputs of a capability, in the order of [`CapabilityInterface::inputs`].
+pub(crate) fn list_inputs<'c>(capability: &'c Capability) -> Vec<DeclaredInput<'c>> {
+    let used = references(capability);
+    let mut set = BTreeSet::new();
+    capability.for_each_step(|step| {
+        set.extend(step.action.outputs().iter().map(OutputMapping::variable));
+    });
+    let declare = |parameter: &'c Parameter| {
+        let Parameter { name, required, .. } = parameter;
+        let is_needed = used.contains(name.as_str()) && !set.contains(name.as_str());
+        DeclaredInput { name, required: *required && is_needed, parameter: Some(parameter) }
+    };
+    let is_free = |name: &&str| !set.contains(name) && capability.parameter(name).is_none();
+    let free = used.iter().copied().filter(is_free);
+    let free = free.map(|name| DeclaredInput { name, required: true, parameter: None });
+    capability.parameters.iter().map(declare).chain(free).collect()
 }
 
 /// One input.
@@ -223,42 +252,26 @@ fn is_anything(schema: &Value) -> bool {
 }
 
 fn inputs_of(names: &TypeEnv<'_>) -> Vec<InputField> {
-    let capability = names.capability;
-    let used = crate::variable_references::references(capability);
-    let set: BTreeSet<&str> = names.set().collect();
     let uses = VariableUses::new(names);
-    let mut inputs: Vec<InputField> = Vec::new();
-    for parameter in &capability.parameters {
-        let is_needed = used.contains(&parameter.name) && !set.contains(parameter.name.as_str());
-        inputs.push(InputField {
-            name: parameter.name.clone(),
-            required: parameter.required && is_needed,
+    let describe = |DeclaredInput { name, required, parameter }| match parameter {
+        Some(parameter) => InputField {
+            name: name.to_owned(),
+            required,
             description: parameter.description.clone(),
             patterns: parameter.patterns.clone(),
             schema: parameter_schema(parameter, &uses),
             default: parameter.default.clone(),
             secret: parameter.secret,
-        });
-    }
-    for name in used {
-        if set.contains(name.as_str()) || capability.parameter(&name).is_some() {
-            continue;
-        }
-        let schema = match capability.variables.get(&name) {
-            Some(kind) => json!({"type": kind.as_str()}),
-            None => uses.schema(&name),
-        };
-        inputs.push(InputField {
-            name,
-            required: true,
-            description: None,
-            patterns: Vec::new(),
-            schema,
-            default: None,
-            secret: false,
-        });
-    }
-    inputs
+        },
+        None => InputField {
+            schema: match names.capability.variables.get(name) {
+                Some(kind) => json!({"type": kind.as_str()}),
+                None => uses.schema(name),
+            },
+            ..InputField::with_name(name)
+        },
+    };
+    list_inputs(names.capability).into_iter().map(describe).collect()
 }
 
 fn parameter_schema(parameter: &Parameter, uses: &VariableUses<'_, '_>) -> Value {

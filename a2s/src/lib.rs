@@ -33,6 +33,7 @@
 //! ```
 
 mod budget;
+mod capability_ref;
 mod check;
 mod checksum;
 mod compile;
@@ -58,6 +59,7 @@ mod types;
 mod variable_references;
 pub mod version_schema;
 
+pub use crate::capability_ref::CapabilityRef;
 pub use crate::checksum::{Digest, DigestError, canonical_json};
 pub use crate::compile::{
     Compilation, DeclaredChecksum, Document, compile, compile_to_publish, compile_with_checksum,
@@ -66,9 +68,9 @@ pub use crate::compile::{
 pub use crate::condition::{Condition, ConditionError};
 pub use crate::decode::MAX_STEPS;
 pub use crate::dependencies::{
-    CandidateVersion, CapabilityRef, ClosureSummary, DependencyIndex, DependencyInterface,
-    MAX_DEPENDENCY_DEPTH, MAX_PINS, MissingDependency, PinError, VersionInfo, add_positions,
-    check_pins, choose_pin, select_version,
+    CandidateVersion, ClosureSummary, DependencyIndex, DependencyInterface, MAX_DEPENDENCY_DEPTH,
+    MAX_PINS, MissingDependency, PinError, VersionInfo, add_positions, check_pins, choose_pin,
+    select_version,
 };
 pub use crate::deprecation::{Deprecation, SuccessorRef};
 pub use crate::diagnostic::{

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::error_code;
 use crate::field_reader::DiagnosticSink;
-use crate::tree::{NodeMember, NodeValue, TreeNode, item_path, member_path};
+use crate::tree::{NodeMember, NodePath, NodeValue, TreeNode};
 
 /// A key of a reference: `.name` or `[0]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -216,6 +216,10 @@ impl Template {
 
     /// Reads a template. Errors go to `findings`, and a part that cannot be read becomes null.
     pub(crate) fn decode(node: &TreeNode, path: &str, findings: &mut DiagnosticSink) -> Self {
+        Self::decode_at(node, &NodePath::Start(path), findings)
+    }
+
+    fn decode_at(node: &TreeNode, path: &NodePath<'_>, findings: &mut DiagnosticSink) -> Self {
         match &node.kind {
             NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => {
                 Self::Literal(node.to_value())
@@ -225,13 +229,14 @@ impl Template {
                 Self::Literal(Value::Null)
             }),
             NodeValue::Array(items) => {
-                let decode = |(index, item)| Self::decode(item, &item_path(path, index), findings);
+                let decode =
+                    |(at, item)| Self::decode_at(item, &NodePath::Item(path, at), findings);
                 Self::Array(items.iter().enumerate().map(decode).collect())
             }
             NodeValue::Object(members) => {
                 let decode = |member: &NodeMember| {
-                    let path = member_path(path, &member.key);
-                    (member.key.clone(), Self::decode(&member.value, &path, findings))
+                    let path = NodePath::Member(path, &member.key);
+                    (member.key.clone(), Self::decode_at(&member.value, &path, findings))
                 };
                 Self::Object(members.iter().map(decode).collect())
             }

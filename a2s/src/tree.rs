@@ -5,15 +5,20 @@
 //! within a budget, and a key written twice is an error instead of the loss of one.
 
 mod json;
+mod node_path;
 mod yaml;
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
 
-use crate::diagnostic::{Diagnostic, DiagnosticList, MAX_NAME_CHARS, SourcePosition};
+use crate::checksum::compare_names;
+use crate::diagnostic::{Diagnostic, DiagnosticList, SourcePosition};
 use crate::error_code;
+
+pub use node_path::member_path;
+pub(crate) use node_path::{NodePath, item_path};
 
 /// The maximum size of a document, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -26,6 +31,9 @@ const MAX_TEXT: usize = 4 << 20;
 /// The maximum length of a key of a mapping in a new version, in bytes. YAML has the same limit for keys
 /// without `? `. Versions that were published before may have longer keys.
 pub(crate) const MAX_KEY_BYTES: usize = 1 << 10;
+
+/// The number of members up to which duplicates are found by a comparison of all pairs.
+const SMALL_OBJECT: usize = 16;
 
 /// A value and its start position.
 #[derive(Debug, Clone)]
@@ -183,6 +191,21 @@ impl TreeNode {
     }
 }
 
+/// Writes the value without positions.
+impl Serialize for TreeNode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.kind {
+            NodeValue::Null => serializer.serialize_unit(),
+            NodeValue::Bool(value) => serializer.serialize_bool(*value),
+            NodeValue::Number(value) => value.serialize(serializer),
+            NodeValue::String(value) => serializer.serialize_str(value),
+            NodeValue::Array(items) => serializer.collect_seq(items),
+            NodeValue::Object(members) => serializer
+                .collect_map(members.iter().map(|member| (member.key.as_str(), &member.value))),
+        }
+    }
+}
+
 /// Reads a document. Returns the tree, if the document has a usable one, and every error, at most 100.
 #[must_use]
 pub fn parse_tree(source: &[u8]) -> (Option<TreeNode>, Vec<Diagnostic>) {
@@ -230,57 +253,40 @@ fn position_after(text: &str) -> SourcePosition {
     SourcePosition { line, column }
 }
 
-/// Returns the path of a member below `path`: `a.b`, or `a["b c"]` when the key is not a plain word.
-pub fn member_path(path: &str, key: &str) -> String {
-    let cut;
-    let key = match key.char_indices().nth(MAX_NAME_CHARS) {
-        Some((end, _)) => {
-            cut = format!("{}…", &key[..end]);
-            &cut
-        }
-        None => key,
-    };
-    let plain =
-        !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$'));
-    match (plain, path.is_empty()) {
-        (true, true) => key.to_owned(),
-        (true, false) => format!("{path}.{key}"),
-        (false, _) => format!("{path}[{key:?}]"),
-    }
-}
-
-/// Compares two names by their UTF-16 code units, which is the order of canonical JSON (RFC 8785, section
-/// 3.2.3).
-pub(crate) fn compare_names(one: &str, other: &str) -> Ordering {
-    one.encode_utf16().cmp(other.encode_utf16())
-}
-
 /// Returns the path and position of the first key that has more than [`MAX_KEY_BYTES`].
-pub(crate) fn find_long_key(node: &TreeNode, path: &str) -> Option<(String, SourcePosition)> {
+pub(crate) fn find_long_key(
+    node: &TreeNode,
+    path: &NodePath<'_>,
+) -> Option<(String, SourcePosition)> {
     match &node.kind {
         NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) | NodeValue::String(_) => None,
         NodeValue::Array(items) => {
             let mut items = items.iter().enumerate();
-            items.find_map(|(at, item)| find_long_key(item, &item_path(path, at)))
+            items.find_map(|(at, item)| find_long_key(item, &NodePath::Item(path, at)))
         }
         NodeValue::Object(members) => members.iter().find_map(|member| {
-            let path = member_path(path, &member.key);
+            let path = NodePath::Member(path, &member.key);
             if member.key.len() > MAX_KEY_BYTES {
-                return Some((path, member.position));
+                return Some((String::from(&path), member.position));
             }
             find_long_key(&member.value, &path)
         }),
     }
 }
 
-/// Returns the path of an item below `path`: `a[0]`.
-pub(crate) fn item_path(path: &str, index: usize) -> String {
-    format!("{path}[{index}]")
-}
-
-/// Reports every key that appears twice in `members`. Both members stay in the tree, because the error
-/// prevents any use of the tree.
-fn refuse_duplicates(members: &[NodeMember], path: &str, diagnostics: &mut DiagnosticList) {
+/// Reports every key that appears twice in `members`, the members of the object at `path`. Both members
+/// stay in the tree, because the error prevents any use of the tree.
+fn refuse_duplicates(
+    members: &[NodeMember],
+    path: impl Fn() -> String,
+    diagnostics: &mut DiagnosticList,
+) {
+    // Nearly all objects are small and have no duplicates. A comparison of all pairs finds that out without
+    // memory of its own.
+    let is_repeated = |at: usize| members[..at].iter().any(|other| other.key == members[at].key);
+    if members.len() <= SMALL_OBJECT && !(1..members.len()).any(is_repeated) {
+        return;
+    }
     let mut seen = BTreeMap::<&str, SourcePosition>::new();
     for member in members {
         let Some(first) = seen.insert(&member.key, member.position) else { continue };
@@ -289,7 +295,7 @@ fn refuse_duplicates(members: &[NodeMember], path: &str, diagnostics: &mut Diagn
         } else {
             format!("`{}` is written twice", member.key)
         };
-        let path = member_path(path, &member.key);
+        let path = member_path(&path(), &member.key);
         let twice = Diagnostic::error(error_code::DUPLICATE_KEY, (path, member.position), message);
         diagnostics.push(twice.with_related(first, "first written here"));
     }

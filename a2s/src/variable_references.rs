@@ -70,11 +70,11 @@ impl<'c> VariableReader<'c> {
 
 /// Returns every variable that a capability reads, except the variables that a `for_each` or a `catch`
 /// defines.
-pub(crate) fn references(capability: &Capability) -> BTreeSet<String> {
+pub(crate) fn references<'c>(capability: &'c Capability) -> BTreeSet<&'c str> {
     let mut names = BTreeSet::new();
-    let mut add = |reader: VariableReader<'_>| {
+    let mut add = |reader: VariableReader<'c>| {
         let read = reader.references(capability);
-        names.extend(read.into_iter().map(|reference| reference.variable().to_owned()));
+        names.extend(read.into_iter().map(VariableReference::variable));
     };
     add(VariableReader::Execution);
     capability.for_each_step(|step| {

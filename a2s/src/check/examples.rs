@@ -4,7 +4,7 @@ use crate::diagnostic::{SourcePosition, did_you_mean};
 use crate::document::{Capability, CapabilityExample, find_task};
 use crate::error_code;
 use crate::field_reader::DiagnosticSink;
-use crate::interface::CapabilityInterface;
+use crate::interface::{DeclaredInput, list_inputs};
 use crate::tree::{TreeNode, member_path};
 
 /// Checks every example of a capability that was read from `root`.
@@ -16,7 +16,7 @@ pub(super) fn check_examples(
     if capability.examples.is_empty() {
         return;
     }
-    let interface = CapabilityInterface::from_capability(capability);
+    let declared = list_inputs(capability);
     for (index, example) in capability.examples.iter().enumerate() {
         let path = format!("examples[{index}]");
         let mut report = |path: String, message: String, hint: Option<String>| {
@@ -24,7 +24,7 @@ pub(super) fn check_examples(
             let hint = hint.unwrap_or_else(|| error_code::BAD_EXAMPLE.remedy.to_owned());
             findings.error_with_hint(error_code::BAD_EXAMPLE, (path, at), message, hint);
         };
-        check_inputs(capability, &interface, example, &path, &mut report);
+        check_inputs(capability, &declared, example, &path, &mut report);
         check_answers(capability, example, &path, &mut report);
     }
 }
@@ -42,7 +42,7 @@ fn place_of(root: &TreeNode, index: usize, path: &str) -> SourcePosition {
 
 fn check_inputs(
     capability: &Capability,
-    interface: &CapabilityInterface,
+    declared: &[DeclaredInput<'_>],
     example: &CapabilityExample,
     path: &str,
     report: &mut impl FnMut(String, String, Option<String>),
@@ -55,16 +55,16 @@ fn check_inputs(
             if let Some(reason) = parameter.find_violation(value) {
                 report(member_path(&inputs, name), reason, None);
             }
-        } else if is_whole && !interface.inputs.iter().any(|field| field.name == *name) {
-            let known = interface.inputs.iter().map(|field| field.name.as_str());
+        } else if is_whole && !declared.iter().any(|input| input.name == name) {
+            let known = declared.iter().map(|input| input.name);
             let hint = did_you_mean(name, known).map(|close| format!("Did you mean `{close}`?"));
             let message = format!("the capability has no input `{name}`");
             report(member_path(&inputs, name), message, hint);
         }
     }
-    for field in interface.inputs.iter().filter(|field| field.required) {
-        if !example.inputs.contains_key(&field.name) {
-            let message = format!("the example has no value for `{}`", field.name);
+    for input in declared.iter().filter(|input| input.required) {
+        if !example.inputs.contains_key(input.name) {
+            let message = format!("the example has no value for `{}`", input.name);
             report(path.to_owned(), message, None);
         }
     }

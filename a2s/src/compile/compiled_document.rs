@@ -4,9 +4,9 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::capability_ref::CapabilityRef;
 use crate::checksum::Digest;
 use crate::decode::decode_capability;
-use crate::dependencies::CapabilityRef;
 use crate::diagnostic::Diagnostic;
 use crate::document::Capability;
 use crate::field_reader::{CompileMode, DiagnosticSink};
@@ -16,12 +16,33 @@ use crate::tree;
 /// A document without errors: its content, its digest and the capability it describes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    pub(crate) content: Value,
     pub(crate) digest: Digest,
     pub(crate) declared_checksum: DeclaredChecksum,
     pub(crate) capability: Capability,
     pub(crate) warnings: Vec<Diagnostic>,
+    pub(crate) source: DocumentSource,
     pub(crate) cached_interface: CachedInterface,
+}
+
+/// The text of a document, and its content as a value, which is read at its first use: publication and
+/// runs use only the capability.
+#[derive(Debug, Clone)]
+pub(crate) struct DocumentSource {
+    text: Box<[u8]>,
+    content: OnceLock<Value>,
+}
+
+/// Always equal, because the digest and the declared checksum determine the content.
+impl PartialEq for DocumentSource {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl DocumentSource {
+    pub(crate) fn new(text: &[u8]) -> Self {
+        Self { text: text.into(), content: OnceLock::new() }
+    }
 }
 
 /// The interface of a document, computed at its first use: each run of a capability uses it.
@@ -48,7 +69,10 @@ impl Document {
     /// Returns the content as parsed, including `checksum`.
     #[must_use]
     pub fn content(&self) -> &Value {
-        &self.content
+        self.source.content.get_or_init(|| {
+            let (root, _) = tree::parse(&self.source.text);
+            root.map_or(Value::Null, |root| root.to_value())
+        })
     }
 
     /// Returns the digest of the content.
@@ -95,8 +119,7 @@ impl Document {
     #[must_use]
     pub fn interface_as_written(&self) -> CapabilityInterface {
         let interface = self.interface().clone();
-        let text = self.content.to_string();
-        let (Some(written), _) = tree::parse(text.as_bytes()) else { return interface };
+        let (Some(written), _) = tree::parse(&self.source.text) else { return interface };
         match decode_capability(&written, CompileMode::Final, &mut DiagnosticSink::default()) {
             Some(capability) => {
                 interface.in_order_of(&CapabilityInterface::from_capability(&capability))

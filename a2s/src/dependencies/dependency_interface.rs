@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::{Capability, CapabilityStep, Dependency, Parameter, TaskStep};
-use crate::interface::CapabilityInterface;
+use crate::interface::list_inputs;
 use crate::name::{CapabilityName, Domain, Permission};
 use crate::task::TaskFormat;
 
@@ -56,11 +56,10 @@ impl DependencyInterface {
         for (_, covered) in &mut calls {
             covered.extend(set.iter().cloned());
         }
-        let inputs =
-            CapabilityInterface::from_capability(capability).inputs.into_iter().map(|field| {
-                let declared = capability.parameter(&field.name).cloned();
-                (field.name, DependencyInput { required: field.required, declared })
-            });
+        let inputs = list_inputs(capability).into_iter().map(|input| {
+            let (required, declared) = (input.required, input.parameter.cloned());
+            (input.name.to_owned(), DependencyInput { required, declared })
+        });
         Self {
             domains: capability.domains.clone(),
             permissions: capability.permissions.clone(),

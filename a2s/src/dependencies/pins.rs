@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::CapabilityRef;
+use crate::capability_ref::CapabilityRef;
 use crate::document::Dependency;
 
 /// The maximum number of capabilities in a lock.

@@ -6,11 +6,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-use super::{
-    MAX_DEPTH, MAX_NODES, NodeMember, NodeValue, TreeNode, item_path, member_path,
-    refuse_duplicates,
-};
-use crate::checksum::canonical_json;
+use super::{MAX_DEPTH, MAX_NODES, NodeMember, NodePath, NodeValue, TreeNode, refuse_duplicates};
+use crate::checksum::check_number;
 use crate::diagnostic::{Diagnostic, DiagnosticList, SourcePosition};
 use crate::error_code;
 
@@ -51,13 +48,13 @@ pub(super) fn check(tree: &TreeNode, diagnostics: &mut DiagnosticList) {
         diagnostics.push(Diagnostic::error(error_code::BUDGET, ("", tree.position), message));
         return;
     }
-    check_node(tree, "", diagnostics);
+    check_node(tree, &NodePath::Start(""), diagnostics);
 }
 
-fn check_node(node: &TreeNode, path: &str, diagnostics: &mut DiagnosticList) {
+fn check_node(node: &TreeNode, path: &NodePath<'_>, diagnostics: &mut DiagnosticList) {
     match &node.kind {
-        NodeValue::Number(_) => {
-            if let Err(error) = canonical_json(&node.to_value()) {
+        NodeValue::Number(number) => {
+            if let Err(error) = check_number(number) {
                 diagnostics.push(Diagnostic::error(
                     error_code::NUMBER,
                     (path, node.position),
@@ -67,13 +64,13 @@ fn check_node(node: &TreeNode, path: &str, diagnostics: &mut DiagnosticList) {
         }
         NodeValue::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                check_node(item, &item_path(path, index), diagnostics);
+                check_node(item, &NodePath::Item(path, index), diagnostics);
             }
         }
         NodeValue::Object(members) => {
-            refuse_duplicates(members, path, diagnostics);
+            refuse_duplicates(members, || path.into(), diagnostics);
             for member in members {
-                check_node(&member.value, &member_path(path, &member.key), diagnostics);
+                check_node(&member.value, &NodePath::Member(path, &member.key), diagnostics);
             }
         }
         NodeValue::Null | NodeValue::Bool(_) | NodeValue::String(_) => {}

@@ -26,9 +26,6 @@ fn options() -> granit_parser::Options {
 
 /// Returns the anchors that the aliases of a text name, as far as the text can be read.
 fn find_aliased(text: &str) -> BTreeSet<usize> {
-    if !text.contains('&') || !text.contains('*') {
-        return BTreeSet::new();
-    }
     let events = Parser::new_from_str_with_options(text, options()).map_while(Result::ok);
     let alias = |(event, _): (Event<'_>, Span)| match event {
         Event::Alias(anchor) => Some(anchor),
@@ -39,7 +36,7 @@ fn find_aliased(text: &str) -> BTreeSet<usize> {
 
 /// Reads a text. Returns the tree, as far as it can be read, and every error.
 pub(super) fn parse(text: &str) -> (Option<TreeNode>, DiagnosticList) {
-    let mut builder = TreeBuilder { aliased: find_aliased(text), ..TreeBuilder::default() };
+    let mut builder = TreeBuilder { source: text, ..TreeBuilder::default() };
     for event in Parser::new_from_str_with_options(text, options()) {
         match event {
             Ok((event, span)) => {
@@ -139,13 +136,15 @@ fn explain(
 struct OverBudget;
 
 #[derive(Default)]
-struct TreeBuilder {
+struct TreeBuilder<'s> {
+    source: &'s str,
     open: Vec<OpenNode>,
     root: Option<TreeNode>,
     documents: usize,
     anchors: BTreeMap<usize, TreeNode>,
-    /// The anchors that an alias names. The values of other anchors are not copied.
-    aliased: BTreeSet<usize>,
+    /// The anchors that an alias names, known from the first anchor on. The values of other anchors are
+    /// not copied.
+    aliased: Option<BTreeSet<usize>>,
     nodes: usize,
     text: usize,
     /// The number of values, and of bytes of text, in `anchors`.
@@ -166,7 +165,7 @@ enum NodeItems {
     Object(Vec<NodeMember>, Option<Option<(String, SourcePosition)>>),
 }
 
-impl TreeBuilder {
+impl TreeBuilder<'_> {
     fn accept(&mut self, event: Event<'_>, span: &Span) -> Result<(), OverBudget> {
         let position = SourcePosition { line: span.start.line(), column: span.start.col() + 1 };
         match event {
@@ -211,12 +210,12 @@ impl TreeBuilder {
     ) -> Result<(), OverBudget> {
         self.spend(1, text.len(), position)?;
         if !self.expects_key() {
-            let kind = self.scalar(&text, plain, position);
+            let kind = self.scalar(text, plain, position);
             return self.add(TreeNode { kind, position }, anchor);
         }
-        if self.aliased.contains(&anchor) {
+        if self.is_aliased(anchor) {
             // The anchor of a key names its scalar.
-            let kind = self.scalar(&text, plain, position);
+            let kind = self.scalar(text.clone(), plain, position);
             self.keep(&TreeNode { kind, position }, anchor)?;
         }
         let problem = match &*text {
@@ -342,12 +341,11 @@ impl TreeBuilder {
     }
 
     fn close(&mut self) -> Result<(), OverBudget> {
-        let path = self.path_of_open();
         let Some(OpenNode { anchor, position, items }) = self.open.pop() else { return Ok(()) };
         let kind = match items {
             NodeItems::Array(items) => NodeValue::Array(items),
             NodeItems::Object(members, _) => {
-                refuse_duplicates(&members, &path, &mut self.diagnostics);
+                refuse_duplicates(&members, || path_through(&self.open), &mut self.diagnostics);
                 NodeValue::Object(members)
             }
         };
@@ -381,7 +379,7 @@ impl TreeBuilder {
 
     /// Stores the value of an anchor for its aliases.
     fn keep(&mut self, node: &TreeNode, anchor: usize) -> Result<(), OverBudget> {
-        if self.aliased.contains(&anchor) {
+        if self.is_aliased(anchor) {
             // An alias counts this size again, so copies beyond the bound belong to a document that
             // is refused at its aliases.
             let (nodes, text) = node.size();
@@ -392,52 +390,59 @@ impl TreeBuilder {
         Ok(())
     }
 
+    /// Returns true when an alias names this anchor. The text is read again to find out, because an alias
+    /// follows its anchor; texts without anchors are read once.
+    fn is_aliased(&mut self, anchor: usize) -> bool {
+        // The parser counts anchors from 1; 0 is a value without an anchor.
+        anchor != 0
+            && self.aliased.get_or_insert_with(|| find_aliased(self.source)).contains(&anchor)
+    }
+
     /// Returns the path of the value that is being read.
     fn path(&self) -> String {
-        self.path_through(self.open.len())
+        path_through(&self.open)
     }
 
-    /// Returns the path of the innermost open collection.
-    fn path_of_open(&self) -> String {
-        self.path_through(self.open.len().saturating_sub(1))
-    }
-
-    fn path_through(&self, depth: usize) -> String {
-        self.open.iter().take(depth).fold(String::new(), |path, open| match &open.items {
-            NodeItems::Array(items) => item_path(&path, items.len()),
-            NodeItems::Object(_, Some(Some((key, _)))) => member_path(&path, key),
-            NodeItems::Object(..) => path,
-        })
-    }
-
-    fn scalar(&mut self, text: &str, plain: bool, position: SourcePosition) -> NodeValue {
-        if plain { self.plain_scalar(text, position) } else { NodeValue::String(text.to_owned()) }
+    fn scalar(&mut self, text: Cow<'_, str>, plain: bool, position: SourcePosition) -> NodeValue {
+        if plain { self.plain_scalar(text, position) } else { NodeValue::String(text.into_owned()) }
     }
 
     /// Reads a plain scalar by the core schema (YAML 1.2.2, section 10.3.2).
-    fn plain_scalar(&mut self, text: &str, position: SourcePosition) -> NodeValue {
-        match text {
+    fn plain_scalar(&mut self, text: Cow<'_, str>, position: SourcePosition) -> NodeValue {
+        match &*text {
             "" | "~" | "null" | "Null" | "NULL" => return NodeValue::Null,
             "true" | "True" | "TRUE" => return NodeValue::Bool(true),
             "false" | "False" | "FALSE" => return NodeValue::Bool(false),
             _ => {}
         }
-        match plain_number(text) {
+        match plain_number(&text) {
             Some(Some(number)) => NodeValue::Number(number),
             Some(None) => {
                 let message = format!("the number {text} is outside ±(2^53 − 1) or is not finite");
                 self.refuse(error_code::NUMBER, position, &message, error_code::NUMBER.remedy);
                 NodeValue::Null
             }
-            None => NodeValue::String(text.to_owned()),
+            None => NodeValue::String(text.into_owned()),
         }
     }
+}
+
+/// Returns the path that leads through these open collections.
+fn path_through(open: &[OpenNode]) -> String {
+    open.iter().fold(String::new(), |path, open| match &open.items {
+        NodeItems::Array(items) => item_path(&path, items.len()),
+        NodeItems::Object(_, Some(Some((key, _)))) => member_path(&path, key),
+        NodeItems::Object(..) => path,
+    })
 }
 
 /// Returns the number that a plain scalar spells: `None` when it is not a number, `Some(None)` when the
 /// number cannot be represented exactly everywhere.
 fn plain_number(text: &str) -> Option<Option<Number>> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return None;
+    }
     if let "inf" | "Inf" | "INF" = unsigned.strip_prefix('.').unwrap_or("") {
         return Some(None);
     }

@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use super::decode::{OpenApiDecoder, outside_schemas};
 use super::field::{BodyField, decode_fields, decode_order};
 use super::{HttpMethod, OpenApiVersion};
+use crate::checksum::compare_names;
 use crate::field_reader::shorten_for_message;
 use crate::task::MediaType;
 use crate::task::located_value::LocatedValue;
-use crate::tree::compare_names;
 
 /// The maximum number of media types of a body.
 const MAX_MEDIA_TYPES: usize = 100;

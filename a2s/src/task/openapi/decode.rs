@@ -368,6 +368,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
 pub(super) fn outside_schemas(spot: &LocatedValue<'_>) -> Map<String, Value> {
     let left_out = ["schema", "content", "example", "examples"];
     let kept = |key: &str| !left_out.contains(&key) && !key.starts_with("x-");
-    let entries = spot.entries().into_iter().filter(|(key, _)| kept(key));
-    entries.map(|(key, member)| (key.to_owned(), member.to_value())).collect()
+    let members = spot.node.members().unwrap_or_default().iter();
+    let members = members.filter(|member| kept(&member.key));
+    members.map(|member| (member.key.clone(), member.value.to_value())).collect()
 }
