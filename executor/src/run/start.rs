@@ -28,7 +28,7 @@ use crate::journal::EVENT_VERSION;
 use crate::journal::lease::RunLease;
 use crate::journal::run_state::{RunHeader, RunProgress, RunState, fold_events};
 use crate::journal::sealed_values::SealedValues;
-use crate::journal::store::{CreateResult, LeaseEpoch, NewRun, TenantQuota};
+use crate::journal::store::{CreateResult, LeaseEpoch, NewRun, PendingCommit, TenantQuota};
 use crate::plan::ExecutionPlan;
 use crate::secrets::{RunSecrets, secret_placeholder};
 
@@ -66,7 +66,7 @@ pub(super) async fn start_run(runs: &RunService, start: StartRequest) -> Result<
         let requested = RequestedRun::accept(runs, start).await?;
         let admitted = requested.admit(runs).await?;
         let recorded = admitted.record(runs).await?;
-        Ok(recorded.begin(&runs.scheduler)?)
+        Ok(recorded.begin(&runs.scheduler).await?)
     };
     match started.await {
         Ok(run) => Ok(run),
@@ -234,7 +234,6 @@ impl AdmittedRun {
             let hidden = SealedValues { values, secrets, wait_point: None };
             Some(hidden.seal(&context.vault, run, 1)?)
         };
-        resolver.trust.remember(&library.unknown).await?;
         let request_digest =
             request_digest(&start.request, &secret_inputs(&execution_plan, &inputs));
         let (asked, lease) = (Instant::now(), context.lease());
@@ -242,7 +241,8 @@ impl AdmittedRun {
             name: execution_plan.root.pin.name.clone(),
             tenant: principal.clone(),
             choices: serde_json::json!(library.resolved).to_string(),
-            documents: library.sources.into_iter().collect(),
+            documents: library.sources,
+            unknown: library.unknown,
             key,
             request_digest,
             plan: plan.map(|plan| plan.id),
@@ -252,7 +252,8 @@ impl AdmittedRun {
             quota,
         };
         let queued = new.queued_event();
-        let slot = match context.store.create(new).await? {
+        let (created, commit) = context.store.create_early(new, &resolver.trust).await?;
+        let slot = match created {
             CreateResult::New => slot,
             CreateResult::Queued => None,
             CreateResult::Full => return Err(too_many(&principal, quota).into()),
@@ -273,7 +274,7 @@ impl AdmittedRun {
         let lease = RunLease::granted_after(asked, lease, LeaseEpoch::FIRST);
         let plan = execution_plan;
         let started = StartedRun { first, principal, plan, inputs, session, secrets, lease, slot };
-        Ok(RecordedRun::Started(Box::new(started)))
+        Ok(RecordedRun::Started { started: Box::new(started), commit })
     }
 
     /// The first event of the run, which reveals no secret.
@@ -312,8 +313,9 @@ impl AdmittedRun {
 enum RecordedRun {
     /// It waits for a slot.
     Queued { first: RunEvent, queued: RunEvent },
-    /// It has a slot and a lease.
-    Started(Box<StartedRun>),
+    /// It has a slot and a lease. It may begin before its commit is complete; the caller may know of it only
+    /// after that.
+    Started { started: Box<StartedRun>, commit: PendingCommit },
 }
 
 /// A run that is recorded and has a slot.
@@ -331,7 +333,7 @@ struct StartedRun {
 
 impl RecordedRun {
     /// Drives the run, or lets it wait for a slot, and returns it as it is now.
-    fn begin(self, scheduler: &Arc<RunScheduler>) -> Result<Run, Error> {
+    async fn begin(self, scheduler: &Arc<RunScheduler>) -> Result<Run, Error> {
         let no_beginning =
             || Error::new(ErrorKind::Internal, "the journal of the run has no first event");
         match self {
@@ -341,7 +343,11 @@ impl RecordedRun {
                 tracing::info!(run = %run.id, capability = %run.name, "run queued");
                 Ok(run)
             }
-            Self::Started(started) => started.begin(scheduler).ok_or_else(no_beginning),
+            Self::Started { started, commit } => {
+                let run = started.begin(scheduler).ok_or_else(no_beginning)?;
+                commit.wait().await?;
+                Ok(run)
+            }
         }
     }
 }
