@@ -16,6 +16,14 @@ pub enum Pool {
 }
 
 impl Pool {
+    /// Returns the engine.
+    pub fn engine(&self) -> Engine {
+        match self {
+            Self::Sqlite(_) => Engine::Sqlite,
+            Self::Postgres(_) => Engine::Postgres,
+        }
+    }
+
     /// Prepares a query, which is a transaction of its own. It may have clauses with a name: see
     /// [`crate::dialect`].
     pub fn query(&self, sql: &'static str) -> Query<'_> {

@@ -24,6 +24,23 @@ const WHAT: &str = "the remembered checksums";
 /// The name, version, checksum, time, and the principal who accepted it.
 type Columns = (String, String, String, i64, Option<String>);
 
+/// Remembers the checksums of versions, from a JSON list, at a time, unless others are remembered.
+macro_rules! insert_pins {
+    ($pins:literal, $now:literal) => {
+        concat!(
+            "INSERT INTO trusted_version (name, version, checksum, remembered_at)
+             SELECT element ->> 0, element ->> 1, element ->> 2, ",
+            $now,
+            " FROM ({elements ",
+            $pins,
+            "}) AS pin WHERE TRUE
+             ORDER BY 1, 2
+             ON CONFLICT (name, version) DO NOTHING"
+        )
+    };
+}
+pub(crate) use insert_pins;
+
 /// The table of remembered checksums, in the executor's database.
 #[derive(Debug)]
 pub(crate) struct TrustedVersions {
@@ -45,7 +62,7 @@ impl TrustedVersions {
         const SQL: &str = "SELECT t.name, t.version, t.checksum, t.remembered_at, t.accepted_by
              FROM ({elements $1}) AS pin JOIN trusted_version AS t
                ON t.name = pin.element ->> 0 AND t.version = pin.element ->> 1";
-        let listed = to_json(pins);
+        let listed = pins_to_json(pins);
         let rows: Vec<Columns> =
             self.pool.query(SQL).bind(listed).fetch_all().await.map_err(to_store_error(WHAT))?;
         let known = rows.into_iter().map(read_row);
@@ -64,6 +81,7 @@ impl TrustedVersions {
     }
 
     /// Remembers the checksums of versions that are not remembered yet. Writes nothing when there are none.
+    /// A run remembers its checksums in the transaction that records it.
     ///
     /// # Errors
     /// Returns [`ErrorKind::ChecksumChanged`] when another executor of this database has just remembered
@@ -72,12 +90,8 @@ impl TrustedVersions {
         if pins.is_empty() {
             return Ok(());
         }
-        const SQL: &str = "INSERT INTO trusted_version (name, version, checksum, remembered_at)
-             SELECT element ->> 0, element ->> 1, element ->> 2, $2
-             FROM ({elements $1}) AS pin WHERE TRUE
-             ORDER BY 1, 2
-             ON CONFLICT (name, version) DO NOTHING";
-        let (listed, now) = (to_json(pins), self.clock.now().as_millisecond());
+        const SQL: &str = insert_pins!("$1", "$2");
+        let (listed, now) = (pins_to_json(pins), self.clock.now().as_millisecond());
         let written = self.pool.query(SQL).bind(listed).bind(now).execute().await;
         written.map_err(to_store_error(WHAT))?;
         // Of two executors that remember a version at the same time, one was first.
@@ -171,7 +185,7 @@ impl TrustedVersions {
 }
 
 /// Converts the pins to a JSON list of name, version and checksum.
-fn to_json(pins: &[CapabilityRef]) -> String {
+pub(crate) fn pins_to_json(pins: &[CapabilityRef]) -> String {
     let pins = pins.iter().map(|CapabilityRef { name, version, checksum }| {
         serde_json::json!([name, version.to_string(), checksum])
     });

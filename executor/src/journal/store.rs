@@ -13,6 +13,7 @@
 mod append;
 mod batch_writer;
 mod connection;
+mod create;
 mod memory;
 mod notifications;
 mod open;
@@ -26,8 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s::{CapabilityName, Digest};
-use a2s_api::Principal;
-use a2s_api::{EventKind, RunEvent, RunStatus};
+use a2s_api::{Principal, RunEvent, RunStatus};
 use database::{DatabaseLock, Pool};
 use futures::future::{Either, ready};
 use jiff::Timestamp;
@@ -35,13 +35,14 @@ use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
 use batch_writer::{TaskOutcome, WriterQueue, WriterTask, start_writer};
+pub(crate) use create::{CreateResult, NewRun};
 use memory::InMemoryStore;
 pub(crate) use notifications::Notification;
 use open::OpenedStore;
 use persisted_item::JournalItem;
 pub(crate) use plans::NewPlan;
 pub(crate) use plans::StoredPlan;
-pub(crate) use run_queue::{TenantCaps, TenantLoad, TenantQuota};
+pub(crate) use run_queue::{TenantCaps, TenantQuota};
 use tasks::perform_alone;
 
 use super::lease::taken;
@@ -70,42 +71,6 @@ pub(crate) struct RunStore {
 enum StoreBackend {
     Sql { reads: Pool, jobs: WriterQueue },
     Memory(Arc<InMemoryStore>),
-}
-
-/// The data of a new run.
-#[derive(Debug)]
-pub(crate) struct NewRun {
-    /// The capability.
-    pub(crate) name: CapabilityName,
-    /// The principal that starts it.
-    pub(crate) tenant: Principal,
-    /// The document that each dependency resolves to, as JSON.
-    pub(crate) choices: String,
-    /// The documents, as the registry sent them.
-    pub(crate) documents: Vec<(Digest, Vec<u8>)>,
-    /// The caller's idempotency key.
-    pub(crate) key: Option<String>,
-    /// The digest of the caller's request.
-    pub(crate) request_digest: Digest,
-    /// The plan that it uses up.
-    pub(crate) plan: Option<Digest>,
-    /// Its first event.
-    pub(crate) first: RunEvent,
-    /// The encrypted values that the first event leaves out.
-    pub(crate) sealed: Option<Ciphertext>,
-    /// The lease of the executor that has a slot for it and will drive it; `None` when it has to wait for a
-    /// slot.
-    pub(crate) lease: Option<LeaseTerms>,
-    /// The limits on the number of runs of its tenant.
-    pub(crate) quota: TenantQuota,
-}
-
-impl NewRun {
-    /// Returns the second event of a run that has to wait.
-    pub(crate) fn queued_event(&self) -> RunEvent {
-        let RunEvent { v, seq, run, at, .. } = self.first;
-        RunEvent { v, seq: seq + 1, run, at, kind: EventKind::RunQueued {} }
-    }
 }
 
 /// The right of an executor to drive runs, for a limited time.
@@ -146,21 +111,6 @@ pub(crate) struct RenewedRun {
     pub(crate) run: Uuid,
     /// True when a caller wants it to end.
     pub(crate) cancel_requested: bool,
-}
-
-/// The result of recording a new run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CreateResult {
-    /// The run is recorded and begins.
-    New,
-    /// The run is recorded. It waits until an executor has a free slot and the run has its turn.
-    Queued,
-    /// The run is not recorded, because its tenant has the maximum number of waiting runs.
-    Full,
-    /// The idempotency key belongs to this run, which was requested with this digest.
-    Existing(Uuid, Digest),
-    /// The run is not recorded, because its plan was used or has expired.
-    PlanGone,
 }
 
 /// A filter for the listed runs.
@@ -235,15 +185,6 @@ impl RunStore {
             Durability::Memory => StoreBackend::Memory(Arc::default()),
         };
         Ok(Self { _lock: lock.map(Arc::new), backend: home, identity })
-    }
-
-    /// Records a run with its documents and first event, and marks its plan as used, all in one
-    /// transaction.
-    pub(crate) async fn create(&self, run: NewRun) -> Result<CreateResult, Error> {
-        match self.run_task(WriterTask::Create(Box::new(run))).await? {
-            TaskOutcome::Created(created) => Ok(created),
-            _ => Err(lost()),
-        }
     }
 
     /// Appends an event with the sealed values that it leaves out, and deletes the values that it makes
@@ -410,13 +351,20 @@ impl RunStore {
         }
     }
 
-    async fn run_task(&self, task: WriterTask) -> Result<TaskOutcome, Error> {
+    /// Has a task performed. It is on its way when this returns, unless it need not be in order.
+    fn run_task(
+        &self,
+        task: WriterTask,
+    ) -> impl Future<Output = Result<TaskOutcome, Error>> + Send + use<> {
         if let StoreBackend::Sql { reads: pool @ Pool::Postgres(_), .. } = &self.backend
             && !task.is_in_order()
         {
-            return perform_alone(pool, &task).await.map_err(to_store_error(WHAT));
+            let pool = pool.clone();
+            return Either::Left(async move {
+                perform_alone(&pool, &task).await.map_err(to_store_error(WHAT))
+            });
         }
-        self.submit_task(task).await
+        Either::Right(self.submit_task(task))
     }
 
     /// Has something done that must be done in order: it is on its way when this returns, and done
@@ -484,6 +432,11 @@ fn to_renewed_runs(rows: &[(String, i64)]) -> Result<TaskOutcome, sqlx::Error> {
 
 fn parse_id(id: &str) -> Result<Uuid, sqlx::Error> {
     id.parse().map_err(|error: uuid::Error| sqlx::Error::Decode(Box::new(error)))
+}
+
+/// As columns have it.
+fn to_count(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
 }
 
 /// As columns have it.

@@ -118,12 +118,12 @@ impl RunService {
         };
         let first = RunEvent { v: EVENT_VERSION, seq: 1, run, at: self.clock.now(), kind: started };
         let (asked, lease) = (Instant::now(), self.lease());
-        self.trust.remember(&library.unknown).await?;
         let new = NewRun {
             name: plan.root.pin.name.clone(),
             tenant: principal.clone(),
             choices: serde_json::json!(library.resolved).to_string(),
-            documents: library.sources.into_iter().collect(),
+            documents: library.sources,
+            unknown: library.unknown,
             key,
             request_digest: request_digest(&request, &secret),
             plan: redeemed.as_ref().map(|redeemed| redeemed.id),
@@ -133,7 +133,7 @@ impl RunService {
             quota: room,
         };
         let queued = new.queued_event();
-        let place = match self.store.create(new).await? {
+        let place = match self.store.create(new, &self.trust).await? {
             CreateResult::New => place,
             CreateResult::Queued => {
                 drop(place);

@@ -1,8 +1,11 @@
-//! Writes of events and exchanges, of many runs together. Each engine has a statement of its own for that.
+//! Writes of events and exchanges, of many runs together, with the changes of runs that begin to wait or end.
+//! Each engine has a statement of its own for that.
 
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
+
+use std::collections::BTreeSet;
 
 use a2s_api::{RunEvent, RunStatus};
 use database::Transaction;
@@ -11,9 +14,7 @@ use sqlx::{Connection as _, SqliteConnection};
 use uuid::Uuid;
 
 use super::batch_writer::TaskOutcome;
-use super::notifications::{Notification, notify};
-use super::persisted_item::{JournalItem, number, status_after, to_json_text};
-use super::run_queue::status_columns;
+use super::persisted_item::{JournalItem, number, status_after};
 use crate::vault::Ciphertext;
 
 /// The connections of the writer.
@@ -33,73 +34,93 @@ impl WriterTarget<'_> {
         }
     }
 
-    /// Commits plain items of runs, in one statement or round trip. `None` when they have to be written one
-    /// by one: nothing is written then.
+    /// Commits items of an [`ItemBatch`] without sealed values, in one statement or round trip. `None` when they
+    /// have to be written one by one: nothing is written then.
     pub(super) async fn commit_items(
         &mut self,
-        crowd: &[&JournalItem],
+        items: &[&JournalItem],
     ) -> Result<Option<Vec<TaskOutcome>>, sqlx::Error> {
         match self {
-            Self::Sqlite(connection) => sqlite::commit_items(connection, crowd).await.map(Some),
+            Self::Sqlite(connection) => sqlite::commit_items(connection, items).await.map(Some),
             #[cfg(feature = "postgres")]
-            Self::Postgres(pool) => postgres::insert_together(*pool, crowd).await,
+            Self::Postgres(pool) => postgres::insert_together(*pool, items).await,
             #[cfg(not(feature = "postgres"))]
             Self::Postgres(_) => Ok(None),
         }
     }
 }
 
+/// Items of runs that one statement can write: none of them follows an event that changes its run, because it
+/// is checked against the change.
+#[derive(Debug, Default)]
+pub(super) struct ItemBatch<'j> {
+    items: Vec<&'j JournalItem>,
+    changed: BTreeSet<Uuid>,
+}
+
+impl<'j> ItemBatch<'j> {
+    /// Adds an item. Returns false when it needs a later statement.
+    pub(super) fn add(&mut self, item: &'j JournalItem) -> bool {
+        if self.changed.contains(&item.run()) {
+            return false;
+        }
+        if item.status_after().is_some() {
+            self.changed.insert(item.run());
+        }
+        self.items.push(item);
+        true
+    }
+
+    pub(super) fn items(&self) -> &[&'j JournalItem] {
+        &self.items
+    }
+}
+
+/// The events that change their runs, with the states of the runs after them.
+fn changing_events<'j>(
+    items: &[&'j JournalItem],
+) -> impl Iterator<Item = (&'j RunEvent, RunStatus)> {
+    items.iter().filter_map(|item| match item {
+        JournalItem::Event { event, .. } => Some((event.as_ref(), status_after(event)?)),
+        JournalItem::Exchange { .. } => None,
+    })
+}
+
+/// The column `ended_at` after an event that changes its run. The sealed values of a run that has ended are
+/// deleted.
+fn ended_at(event: &RunEvent, status: RunStatus) -> Option<i64> {
+    status.is_final().then(|| event.at.as_millisecond())
+}
+
 /// Writes the items of runs, in order. An event is left out if it does not follow the last one of its run,
 /// comes when the run is over, or is for a past epoch.
 pub(super) async fn write_items(
     transaction: &mut Transaction<'_>,
-    crowd: &[&JournalItem],
+    items: &[&JournalItem],
 ) -> Result<Vec<TaskOutcome>, sqlx::Error> {
-    if crowd.is_empty() {
+    if items.is_empty() {
         return Ok(Vec::new());
     }
     let outcomes = match transaction {
-        Transaction::Sqlite(connection) => sqlite::insert(connection, crowd).await?,
+        Transaction::Sqlite(connection) => sqlite::insert(connection, items).await?,
         #[cfg(feature = "postgres")]
-        Transaction::Postgres(connection) => postgres::insert(connection, crowd).await?,
+        Transaction::Postgres(connection) => postgres::insert(connection, items).await?,
         #[cfg(not(feature = "postgres"))]
         Transaction::Postgres(_) => return Err(sqlx::Error::PoolClosed),
     };
-    for (item, outcome) in crowd.iter().zip(&outcomes) {
+    for (item, outcome) in items.iter().zip(&outcomes) {
         if let (JournalItem::Event { event, besides, .. }, TaskOutcome::Done) = (item, outcome) {
-            if let Some(sealed) = &besides.sealed {
+            // A run that is over has no sealed values.
+            let is_over = item.status_after().is_some_and(RunStatus::is_final);
+            if let Some(sealed) = besides.sealed.as_ref().filter(|_| !is_over) {
                 insert_sealed(transaction, event, sealed).await?;
             }
             if let Some(obsolete) = besides.obsolete {
                 delete_sealed(transaction, event.run, obsolete).await?;
             }
-            if let Some(status) = status_after(event) {
-                set_status(transaction, event, status).await?;
-            }
         }
     }
     Ok(outcomes)
-}
-
-/// Writes an event of a new run.
-pub(super) async fn insert_first_event(
-    transaction: &mut Transaction<'_>,
-    event: &RunEvent,
-    kind: &'static str,
-    sealed: Option<&Ciphertext>,
-) -> Result<(), sqlx::Error> {
-    transaction
-        .query("INSERT INTO event (run, seq, type, event) VALUES ($1, $2, $3, $4)")
-        .bind(event.run.to_string())
-        .bind(number(event.seq))
-        .bind(kind)
-        .bind(to_json_text(event)?)
-        .execute()
-        .await?;
-    match sealed {
-        Some(sealed) => insert_sealed(transaction, event, sealed).await,
-        None => Ok(()),
-    }
 }
 
 async fn insert_sealed(
@@ -133,39 +154,4 @@ async fn delete_sealed(
         .execute()
         .await?;
     Ok(())
-}
-
-async fn set_status(
-    transaction: &mut Transaction<'_>,
-    event: &RunEvent,
-    status: RunStatus,
-) -> Result<(), sqlx::Error> {
-    let (column, queued) = status_columns(status);
-    let ended_at = Some(event.at.as_millisecond()).filter(|_| status.is_final());
-    transaction
-        .query(
-            "UPDATE run SET status = $2, ended_at = $3, queued = $4, owner = NULL,
-                 lease_until = NULL, takeovers = 0
-             WHERE id = $1",
-        )
-        .bind(event.run.to_string())
-        .bind(column)
-        .bind(ended_at)
-        .bind(queued)
-        .execute()
-        .await?;
-    if status.is_final() {
-        transaction
-            .query("DELETE FROM sealed WHERE run = $1")
-            .bind(event.run.to_string())
-            .execute()
-            .await?;
-    }
-    let notification = match status {
-        // The resolving executor takes it over, or leaves it to be found.
-        RunStatus::Running => return Ok(()),
-        RunStatus::Queued => Notification::RunsAvailable,
-        _ => Notification::RunAtRest,
-    };
-    notify(transaction, notification).await
 }

@@ -71,7 +71,12 @@ pub(super) fn start_writer(writer: WriterBackend) -> WriterQueue {
 
 #[derive(Debug)]
 pub(super) enum WriterTask {
-    Create(Box<NewRun>),
+    Create {
+        run: Box<NewRun>,
+        /// Notifies that the run begins, as soon as this is certain unless the commit fails. Later tasks of
+        /// the run are performed after it.
+        decided: Arc<Notify>,
+    },
     Append(JournalItem),
     StorePlan(Box<NewPlan>),
     SweepPlans(Timestamp),
@@ -100,7 +105,8 @@ pub(super) enum WriterTask {
 }
 
 impl WriterTask {
-    /// Returns the item when the task writes only an event or exchange: many of them are written together.
+    /// Returns the item when the task writes an event or exchange without sealed values: many of them are
+    /// written together.
     pub(super) fn plain_item(&self) -> Option<&JournalItem> {
         match self {
             Self::Append(item) if item.is_plain() => Some(item),
@@ -121,6 +127,8 @@ pub(super) enum TaskOutcome {
     /// The event does not follow the last one, the run has ended, or it belongs to another executor now.
     OutOfTurn,
     Created(CreateResult),
+    /// The run is not recorded: a version that was not remembered has another checksum by now.
+    ChecksumChanged,
     /// The maximum number is reached.
     Full,
     Runs(Vec<Uuid>),

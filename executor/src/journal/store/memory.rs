@@ -126,7 +126,7 @@ impl InMemoryStore {
                 }
                 TaskOutcome::Done
             }
-            WriterTask::Create(run) => TaskOutcome::Created(kept.create(*run)),
+            WriterTask::Create { run, .. } => TaskOutcome::Created(kept.create(*run)),
             WriterTask::StorePlan(plan) => kept.store_plan(*plan),
             WriterTask::SweepPlans(now) => {
                 let before = forgotten_before(now);

@@ -19,7 +19,7 @@ use super::RunStore;
 use crate::error::Error;
 
 /// The channel of the notifications.
-const CHANNEL: &str = "a2s_run";
+pub(super) const CHANNEL: &str = "a2s_run";
 
 /// A notification from another executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,18 @@ pub(crate) enum Notification {
     RunsAvailable,
     /// The connection was lost: any notification may have been missed.
     Missed,
+}
+
+impl Notification {
+    /// The text on the channel. `None` for a notification that no executor sends.
+    pub(super) fn to_payload(self) -> Option<String> {
+        match self {
+            Self::Cancel(run) => Some(format!("cancel {run}")),
+            Self::RunAtRest => Some("rest".to_owned()),
+            Self::RunsAvailable => Some("free".to_owned()),
+            Self::Missed => None,
+        }
+    }
 }
 
 impl RunStore {
@@ -49,16 +61,11 @@ pub(super) async fn notify(
     transaction: &mut Transaction<'_>,
     notification: Notification,
 ) -> Result<(), sqlx::Error> {
-    if transaction.engine() == Engine::Postgres {
-        let text = match notification {
-            Notification::Cancel(run) => format!("cancel {run}"),
-            Notification::RunAtRest => "rest".to_owned(),
-            Notification::RunsAvailable => "free".to_owned(),
-            // Nobody sends that.
-            Notification::Missed => return Ok(()),
-        };
+    if transaction.engine() == Engine::Postgres
+        && let Some(payload) = notification.to_payload()
+    {
         let query = transaction.query("SELECT pg_notify($1, $2)");
-        query.bind(CHANNEL).bind(text).execute().await?;
+        query.bind(CHANNEL).bind(payload).execute().await?;
     }
     Ok(())
 }

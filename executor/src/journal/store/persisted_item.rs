@@ -28,14 +28,27 @@ pub(super) enum JournalItem {
 }
 
 impl JournalItem {
-    /// Returns true when it writes only an event or exchange. An item that also changes its run is written
-    /// alone, because later items are checked against the change.
+    /// Returns true when it has no sealed values: many of such items are written together.
     pub(super) fn is_plain(&self) -> bool {
         match self {
-            Self::Event { event, besides, .. } => {
-                besides.is_empty() && status_after(event).is_none()
-            }
+            Self::Event { besides, .. } => besides.is_empty(),
             Self::Exchange { .. } => true,
+        }
+    }
+
+    /// The run.
+    pub(super) fn run(&self) -> Uuid {
+        match self {
+            Self::Event { event, .. } => event.run,
+            Self::Exchange { run, .. } => *run,
+        }
+    }
+
+    /// The state of the run after it, when it changes the state.
+    pub(super) fn status_after(&self) -> Option<RunStatus> {
+        match self {
+            Self::Event { event, .. } => status_after(event),
+            Self::Exchange { .. } => None,
         }
     }
 }

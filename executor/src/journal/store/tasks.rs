@@ -5,18 +5,18 @@
 //! however late an executor learns that its run was given to another one. Rows are locked in the order of
 //! their ids. In SQLite a transaction that writes is alone.
 
-use a2s::Digest;
 use database::dialect::Engine;
 use database::{Pool, Transaction};
 use uuid::Uuid;
 
-use super::append::{WriterTarget, insert_first_event, write_items};
+use super::append::{ItemBatch, WriterTarget, write_items};
 use super::batch_writer::{TaskOutcome, WriterJob, WriterTask};
+use super::create::{create, create_alone};
 use super::notifications::{Notification, notify};
-use super::run_queue::{IS_ANY, LOAD, NEXT_TURNS, NOTE_TURNS, QueueDecision, turns_json};
+use super::run_queue::{IS_ANY, NEXT_TURNS, NOTE_TURNS, turns_json};
 use super::{
-    ClaimedRow, CreateResult, LeaseEpoch, LeaseTerms, NewPlan, NewRun, TenantCaps, TenantLoad,
-    parse_ids, parse_owner_of_key, plans, to_claimed_runs, to_milliseconds, to_renewed_runs,
+    ClaimedRow, CreateResult, LeaseEpoch, LeaseTerms, NewPlan, TenantCaps, parse_ids, plans,
+    to_claimed_runs, to_count, to_milliseconds, to_renewed_runs,
 };
 
 /// The columns that are set when a run is given to an executor, followed by the number to add to its
@@ -38,29 +38,41 @@ pub(super) const RELEASE_ALL: &str = concat!(
     "1 WHERE owner IS NOT NULL",
 );
 
-/// Performs jobs of the writer together and in order.
+/// Performs jobs of the writer together and in order. Reports a run that begins before the commit, to callers
+/// that want to know.
 pub(super) async fn commit(
     mut target: WriterTarget<'_>,
     jobs: &[WriterJob],
 ) -> Result<Vec<TaskOutcome>, sqlx::Error> {
-    let items: Option<Vec<_>> = jobs.iter().map(|job| job.task.plain_item()).collect();
-    if let Some(crowd) = items
-        && let Some(outcomes) = target.commit_items(&crowd).await?
+    let mut batch = ItemBatch::default();
+    if jobs.iter().all(|job| job.task.plain_item().is_some_and(|item| batch.add(item)))
+        && let Some(outcomes) = target.commit_items(batch.items()).await?
     {
         return Ok(outcomes);
     }
     let mut transaction = target.begin().await?;
     let mut outcomes = Vec::with_capacity(jobs.len());
-    let mut crowd = Vec::new();
+    let mut batch = ItemBatch::default();
     for job in jobs {
-        if let Some(item) = job.task.plain_item() {
-            crowd.push(item);
+        let item = job.task.plain_item();
+        if item.is_some_and(|item| batch.add(item)) {
             continue;
         }
-        outcomes.extend(write_items(&mut transaction, &std::mem::take(&mut crowd)).await?);
-        outcomes.push(perform(&mut transaction, &job.task).await?);
+        outcomes.extend(write_items(&mut transaction, batch.items()).await?);
+        batch = ItemBatch::default();
+        if let Some(item) = item {
+            batch.add(item);
+            continue;
+        }
+        let outcome = perform(&mut transaction, &job.task).await?;
+        if let (WriterTask::Create { decided, .. }, TaskOutcome::Created(CreateResult::New)) =
+            (&job.task, &outcome)
+        {
+            decided.notify_one();
+        }
+        outcomes.push(outcome);
     }
-    outcomes.extend(write_items(&mut transaction, &crowd).await?);
+    outcomes.extend(write_items(&mut transaction, batch.items()).await?);
     transaction.commit().await?;
     Ok(outcomes)
 }
@@ -70,6 +82,11 @@ pub(super) async fn perform_alone(
     pool: &Pool,
     task: &WriterTask,
 ) -> Result<TaskOutcome, sqlx::Error> {
+    if let WriterTask::Create { run, .. } = task
+        && create_alone(pool, run).await?
+    {
+        return Ok(TaskOutcome::Created(CreateResult::New));
+    }
     let mut transaction = pool.begin().await?;
     let outcome = perform(&mut transaction, task).await?;
     transaction.commit().await?;
@@ -85,7 +102,7 @@ async fn perform(
             let mut outcomes = write_items(transaction, &[item]).await?;
             return Ok(outcomes.pop().unwrap_or(TaskOutcome::OutOfTurn));
         }
-        WriterTask::Create(run) => return create(transaction, run).await.map(TaskOutcome::Created),
+        WriterTask::Create { run, .. } => return create(transaction, run).await,
         WriterTask::StorePlan(plan) => return store_plan(transaction, plan).await,
         WriterTask::SweepPlans(now) => {
             let cleared = transaction.query(plans::CLEAR_EXPIRED).bind(now.as_millisecond());
@@ -122,7 +139,7 @@ async fn perform(
             let over = "SELECT id FROM run WHERE ended_at < $1 ORDER BY ended_at LIMIT $2
                         {FOR UPDATE SKIP LOCKED}";
             let query = transaction.query(over).bind(before.as_millisecond());
-            let ids = query.bind(to_limit(*limit)).fetch_values().await?;
+            let ids = query.bind(to_count(*limit)).fetch_values().await?;
             return delete(transaction, &ids).await;
         }
         WriterTask::Claim { lease, live, caps, limit } => {
@@ -149,126 +166,9 @@ async fn perform(
     Ok(TaskOutcome::Done)
 }
 
-async fn create(
-    transaction: &mut Transaction<'_>,
-    run: &NewRun,
-) -> Result<CreateResult, sqlx::Error> {
-    let place = decide_place(transaction, run).await?;
-    let lease = run.lease.filter(|_| place == QueueDecision::Start);
-    if !insert_run(transaction, run, lease).await? {
-        let known: (String, String) = transaction
-            .query("SELECT id, request_digest FROM run WHERE idempotency_key = $1")
-            .bind(&run.key)
-            .fetch_one()
-            .await?;
-        return existing_run(&known);
-    }
-    // One that has a key which is known is none too many.
-    if place == QueueDecision::Refuse {
-        take_back(transaction, run).await?;
-        return Ok(CreateResult::Full);
-    }
-    if let Some(plan) = run.plan
-        && !use_plan(transaction, plan, run).await?
-    {
-        take_back(transaction, run).await?;
-        return Ok(CreateResult::PlanGone);
-    }
-    // In order: others may be storing the same ones.
-    let mut documents: Vec<_> = run.documents.iter().collect();
-    documents.sort();
-    for (digest, source) in documents {
-        transaction
-            .query("INSERT INTO document (digest, source) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-            .bind(digest.to_string())
-            .bind(source)
-            .execute()
-            .await?;
-    }
-    insert_first_event(transaction, &run.first, "run_started", run.sealed.as_ref()).await?;
-    if lease.is_some() {
-        return Ok(CreateResult::New);
-    }
-    insert_first_event(transaction, &run.queued_event(), "run_queued", None).await?;
-    // Another executor may have room.
-    notify(transaction, Notification::RunsAvailable).await?;
-    Ok(CreateResult::Queued)
-}
-
-/// Inserts the row of a run. Returns false when its idempotency key belongs to another run. Of several with
-/// one key at once the first is waited for, and seen then.
-async fn insert_run(
-    transaction: &mut Transaction<'_>,
-    run: &NewRun,
-    lease: Option<LeaseTerms>,
-) -> Result<bool, sqlx::Error> {
-    let inserted = transaction
-        .query(
-            "INSERT INTO run
-                 (id, status, choices, owner, lease_until, epoch, idempotency_key, request_digest,
-                  name, tenant, queued)
-             VALUES ($1, 'running', $2, $3, {now} + $4, $5, $6, $7, $8, $9, $10)
-             ON CONFLICT (idempotency_key) DO NOTHING",
-        )
-        .bind(run.first.run.to_string())
-        .bind(&run.choices)
-        .bind(lease.map(|lease| lease.owner.to_string()))
-        .bind(lease.map(|lease| to_milliseconds(lease.length)))
-        .bind(LeaseEpoch::FIRST.0)
-        .bind(&run.key)
-        .bind(run.request_digest.to_string())
-        .bind(run.name.as_str())
-        .bind(run.tenant.to_string())
-        .bind(i64::from(lease.is_none()))
-        .execute()
-        .await?;
-    Ok(inserted != 0)
-}
-
-fn existing_run((id, digest): &(String, String)) -> Result<CreateResult, sqlx::Error> {
-    let owner = parse_owner_of_key(id, digest);
-    let (id, digest) = owner.map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-    Ok(CreateResult::Existing(id, digest))
-}
-
-/// Deletes the row of a run that cannot be started. Nobody else has seen it.
-async fn take_back(transaction: &mut Transaction<'_>, run: &NewRun) -> Result<(), sqlx::Error> {
-    let delete = transaction.query("DELETE FROM run WHERE id = $1");
-    delete.bind(run.first.run.to_string()).execute().await.map(drop)
-}
-
-/// Marks a plan as used by a run. Returns false when the plan was used or has expired.
-async fn use_plan(
-    transaction: &mut Transaction<'_>,
-    plan: Digest,
-    run: &NewRun,
-) -> Result<bool, sqlx::Error> {
-    let used = transaction
-        .query(plans::MARK_USED)
-        .bind(plan.to_string())
-        .bind(run.first.run.to_string())
-        .bind(run.first.at.as_millisecond())
-        .execute()
-        .await?;
-    Ok(used != 0)
-}
-
-/// Decides on a new run. If it needs only a slot at an executor, and has one, no query is made.
-async fn decide_place(
-    transaction: &mut Transaction<'_>,
-    run: &NewRun,
-) -> Result<QueueDecision, sqlx::Error> {
-    if run.quota.needs_slot_only(run.lease.is_some()) {
-        return Ok(QueueDecision::Start);
-    }
-    lock_queue(transaction).await?;
-    let (begun, queued) = transaction.query(LOAD).bind(run.tenant.to_string()).fetch_one().await?;
-    Ok(run.quota.decide(run.lease.is_some(), || TenantLoad { begun, queued }))
-}
-
 /// Waits for earlier transactions that count runs of tenants and change the counts. The lock is held until
 /// the end of the transaction. In SQLite there are no others.
-async fn lock_queue(transaction: &mut Transaction<'_>) -> Result<(), sqlx::Error> {
+pub(super) async fn lock_queue(transaction: &mut Transaction<'_>) -> Result<(), sqlx::Error> {
     if transaction.engine() == Engine::Postgres {
         let lock = "SELECT one FROM executor WHERE one = 1 FOR NO KEY UPDATE";
         transaction.query(lock).execute().await?;
@@ -277,7 +177,7 @@ async fn lock_queue(transaction: &mut Transaction<'_>) -> Result<(), sqlx::Error
 }
 
 /// Deletes runs with locked rows.
-async fn delete(
+pub(super) async fn delete(
     transaction: &mut Transaction<'_>,
     ids: &[String],
 ) -> Result<TaskOutcome, sqlx::Error> {
@@ -315,7 +215,7 @@ async fn claim(
         .bind(lease.owner.to_string())
         .bind(to_milliseconds(lease.length))
         .bind_list(live.iter().map(Uuid::to_string))
-        .bind(to_limit(limit))
+        .bind(to_count(limit))
         .fetch_all()
         .await?;
     let is_any: bool = transaction.query(IS_ANY).fetch_value().await?;
@@ -342,7 +242,7 @@ async fn start_queued(
         .query(NEXT_TURNS)
         .bind(own)
         .bind(default)
-        .bind(to_limit(limit))
+        .bind(to_count(limit))
         .fetch_all()
         .await?;
     // One that is just being cancelled is not waited for.
@@ -400,14 +300,10 @@ async fn store_plan(
         .bind(&sealed.nonce)
         .bind(&sealed.bytes)
         .bind(now.as_millisecond())
-        .bind(to_limit(*most))
+        .bind(to_count(*most))
         .bind(tenant.to_string())
-        .bind(to_limit(*most_own))
+        .bind(to_count(*most_own))
         .execute()
         .await?;
     Ok(if kept == 0 { TaskOutcome::Full } else { TaskOutcome::Done })
-}
-
-fn to_limit(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }

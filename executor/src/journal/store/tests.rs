@@ -1,9 +1,11 @@
+mod power_cut;
 mod queue;
+mod start;
 
 use std::collections::BTreeMap;
 
 use a2s::CapabilityName;
-use a2s_api::{EventKind, RunError, StepResolution};
+use a2s_api::{CapabilityRef, EventKind, RunError, StepResolution};
 use tempfile::TempDir;
 use test_support::PostgresDatabase;
 
@@ -12,10 +14,12 @@ use crate::journal::lease::RunLease;
 use crate::journal::recorded_exchange::ExchangeRequest;
 use crate::journal::run_state::tests::started;
 use crate::tests::database::{Behind, make};
+use crate::trust::TrustedVersions;
 
 /// A database, in a file or on a server.
 struct Fixture {
     store: RunStore,
+    trust: TrustedVersions,
     database: ExecutorDatabase,
     _made: Option<PostgresDatabase>,
     _folder: TempDir,
@@ -30,7 +34,8 @@ impl Fixture {
         let folder = TempDir::new().unwrap();
         let (database, made) = make(folder.path().join("a/b/runs.sqlite")).await;
         let store = RunStore::open(&database, Durability::Normal).await.unwrap();
-        Self { store, database, _made: made, _folder: folder }
+        let trust = trust_of(&database).await;
+        Self { store, trust, database, _made: made, _folder: folder }
     }
 
     /// Runs in a database, and runs in memory: what holds for one holds for the other.
@@ -39,6 +44,7 @@ impl Fixture {
         let store = database.open(Durability::Memory).await;
         let memory = Self {
             store,
+            trust: trust_of(&database.database).await,
             database: database.database.clone(),
             _made: None,
             _folder: TempDir::new().unwrap(),
@@ -76,21 +82,13 @@ impl Fixture {
         key: Option<&str>,
         plan: Option<Digest>,
     ) -> CreateResult {
-        let asked = Digest::of_bytes(key.unwrap_or_default().as_bytes());
         let new = NewRun {
-            name: CapabilityName::new("Dogs").unwrap(),
-            tenant: Principal::owner(),
-            choices: "{}".to_owned(),
-            documents: vec![(Digest::of_bytes(b"doc"), b"doc".to_vec())],
             key: key.map(str::to_owned),
-            request_digest: asked,
+            request_digest: Digest::of_bytes(key.unwrap_or_default().as_bytes()),
             plan,
-            first: event(run, 1, started("s")),
-            sealed: None,
-            lease: Some(lease(ONE)),
-            quota: FREE,
+            ..new_run(run)
         };
-        self.store.create(new).await.unwrap()
+        self.store.create(new, &self.trust).await.unwrap()
     }
 
     /// The same of a tenant, with a place at an executor or without.
@@ -102,19 +100,12 @@ impl Fixture {
         room: TenantQuota,
     ) -> CreateResult {
         let new = NewRun {
-            name: CapabilityName::new("Dogs").unwrap(),
             tenant: tenant.parse().unwrap(),
-            choices: "{}".to_owned(),
-            documents: Vec::new(),
-            key: None,
-            request_digest: Digest::of_bytes(b""),
-            plan: None,
-            first: event(run, 1, started("s")),
-            sealed: None,
             lease: is_placed.then(|| lease(ONE)),
             quota: room,
+            ..new_run(run)
         };
-        self.store.create(new).await.unwrap()
+        self.store.create(new, &self.trust).await.unwrap()
     }
 
     async fn append(&self, run: u128, seq: u64, kind: EventKind) -> Result<(), ErrorKind> {
@@ -143,6 +134,29 @@ impl Fixture {
 
     async fn read(&self, run: u128) -> RunRow {
         self.store.read_run(Uuid::from_u128(run)).await.unwrap().unwrap()
+    }
+}
+
+async fn trust_of(database: &ExecutorDatabase) -> TrustedVersions {
+    let pool = crate::database::open(database).await.unwrap();
+    TrustedVersions::new(pool, Arc::new(crate::tests::world::TestClock::default()))
+}
+
+/// A run with a slot, of a document that other runs use, too.
+fn new_run(run: u128) -> NewRun {
+    NewRun {
+        name: CapabilityName::new("Dogs").unwrap(),
+        tenant: Principal::owner(),
+        choices: "{}".to_owned(),
+        documents: BTreeMap::from([(Digest::of_bytes(b"doc"), b"doc".to_vec())]),
+        unknown: Vec::new(),
+        key: None,
+        request_digest: Digest::of_bytes(b""),
+        plan: None,
+        first: event(run, 1, started("s")),
+        sealed: None,
+        lease: Some(lease(ONE)),
+        quota: FREE,
     }
 }
 
@@ -419,8 +433,10 @@ async fn file_leases_are_dropped_after_process_death() {
     let folder = TempDir::new().unwrap();
     let database = ExecutorDatabase::File(folder.path().join("runs.sqlite"));
     let open = async || RunStore::open(&database, Durability::Normal).await.unwrap();
+    let store = open().await;
     let fixture = Fixture {
-        store: open().await,
+        store,
+        trust: trust_of(&database).await,
         database: database.clone(),
         _made: None,
         _folder: TempDir::new().unwrap(),

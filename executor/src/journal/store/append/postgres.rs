@@ -3,17 +3,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use a2s_api::RunStatus;
 use serde::Deserialize;
 use sqlx::postgres::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+use super::{changing_events, ended_at};
 use crate::journal::store::LeaseEpoch;
 use crate::journal::store::batch_writer::TaskOutcome;
+use crate::journal::store::notifications::{CHANNEL, Notification};
 use crate::journal::store::persisted_item::{JournalItem, number, to_json_text};
+use crate::journal::store::run_queue::status_columns;
 
 /// Inserts events and exchanges of the runs with a row in the epoch of these items, if the first new event
 /// follows the last one of the run. Returns those runs. Their rows are locked, so that no executor takes
-/// one over in between.
+/// one over in between. Changes the runs that begin to wait or end with these events, and notifies the other
+/// executors of that.
 const INSERT: &str = "
     WITH held AS MATERIALIZED (
         SELECT run.id FROM run
@@ -36,8 +41,21 @@ const INSERT: &str = "
         FROM unnest($7::text[], $8::bigint[], $9::text[], $10::text[])
             AS item (run, seq, type, event)
         JOIN held ON held.id = item.run
+    ), changed AS (
+        UPDATE run SET status = change.status, queued = change.queued,
+            ended_at = change.ended_at, owner = NULL, lease_until = NULL, takeovers = 0
+        FROM unnest($11::text[], $12::text[], $13::bigint[], $14::bigint[])
+            AS change (id, status, queued, ended_at)
+        JOIN held USING (id)
+        WHERE run.id = change.id
+    ), unsealed AS (
+        DELETE FROM sealed USING unnest($11::text[], $14::bigint[]) AS change (id, ended_at)
+        JOIN held USING (id)
+        WHERE sealed.run = change.id AND change.ended_at IS NOT NULL
     )
-    SELECT id FROM held";
+    SELECT held.id,
+           CASE WHEN note.text IS NOT NULL THEN pg_notify($16, note.text)::text END
+    FROM held LEFT JOIN unnest($11::text[], $15::text[]) AS note (id, text) USING (id)";
 
 /// Writes the items of runs, in order.
 pub(super) async fn insert(
@@ -99,6 +117,12 @@ pub(super) async fn insert_together(
     let asked: Vec<String> = exchanges.keys().map(|(run, _)| run.to_string()).collect();
     let steps: Vec<&str> = exchanges.keys().map(|(_, step)| *step).collect();
     let exchanges: Vec<String> = exchanges.values().cloned().collect();
+    let changes: Vec<_> = changing_events(crowd).collect();
+    let changed: Vec<String> = changes.iter().map(|(event, _)| event.run.to_string()).collect();
+    let (statuses, queued): (Vec<&str>, Vec<i64>) =
+        changes.iter().map(|(_, status)| status_columns(*status)).unzip();
+    let ended: Vec<_> = changes.iter().map(|(event, status)| ended_at(event, *status)).collect();
+    let notes: Vec<_> = changes.iter().map(|(_, status)| notification_after(*status)).collect();
     let held: Vec<String> = sqlx::query_scalar(INSERT)
         .bind(ids)
         .bind(epochs)
@@ -110,6 +134,12 @@ pub(super) async fn insert_together(
         .bind(numbers)
         .bind(kinds)
         .bind(texts)
+        .bind(changed)
+        .bind(statuses)
+        .bind(queued)
+        .bind(ended)
+        .bind(notes)
+        .bind(CHANNEL)
         .fetch_all(executor)
         .await?;
     let held: BTreeSet<String> = held.into_iter().collect();
@@ -120,6 +150,17 @@ pub(super) async fn insert_together(
         JournalItem::Event { .. } | JournalItem::Exchange { .. } => TaskOutcome::Done,
     };
     Ok(Some(crowd.iter().map(outcome).collect()))
+}
+
+/// The notification of the other executors of a run in a new state.
+fn notification_after(status: RunStatus) -> Option<String> {
+    let notification = match status {
+        // The resolving executor takes it over, or leaves it to be found.
+        RunStatus::Running => return None,
+        RunStatus::Queued => Notification::RunsAvailable,
+        _ => Notification::RunAtRest,
+    };
+    notification.to_payload()
 }
 
 /// The type of an event. It is read here because the server would have to parse the whole event for it, and

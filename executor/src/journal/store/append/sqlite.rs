@@ -4,12 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use a2s_api::{RunEvent, RunStatus};
+use serde_json::json;
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 
-use crate::journal::store::LeaseEpoch;
+use super::{changing_events, ended_at};
 use crate::journal::store::batch_writer::{MAX_BATCH, TaskOutcome};
 use crate::journal::store::persisted_item::{JournalItem, number, to_json_text};
+use crate::journal::store::run_queue::status_columns;
+use crate::journal::store::{LeaseEpoch, to_count};
 
 /// The numbers of events, and of exchanges, that a statement can write. The smallest sufficient one is
 /// used, and its unused rows are null: so there are few statements, and each is compiled once.
@@ -25,9 +29,9 @@ const EVENT_COLUMNS: usize = 5;
 struct InsertStatements {
     size: usize,
     /// Inserts exchanges, then events, if all events are in turn, and returns the number of inserted
-    /// events. An event is in turn when it follows the last one of its run, and its epoch is that of the
-    /// run. This is checked for the first event of each run, since the others follow it (see
-    /// [`insert_together`]).
+    /// events. If there are any, it also changes the runs that begin to wait or end with them. An event is
+    /// in turn when it follows the last one of its run, and its epoch is that of the run. This is checked
+    /// for the first event of each run, since the others follow it (see [`insert_together`]).
     insert: String,
     /// The same statement inside a transaction, so that all of it needs only one change of thread.
     commit: String,
@@ -53,9 +57,18 @@ static STATEMENTS: LazyLock<[InsertStatements; SIZES.len()]> = LazyLock::new(|| 
              INSERT INTO event (run, seq, type, event)
              SELECT run, seq, event ->> 'type', event FROM item
              WHERE run IS NOT NULL AND NOT EXISTS (SELECT 1 FROM late);
-             SELECT changes()",
+             SELECT changes();
+             UPDATE run SET status = change.value ->> 1, queued = change.value ->> 2,
+                 ended_at = change.value ->> 3, owner = NULL, lease_until = NULL, takeovers = 0
+             FROM json_each(${changes}) AS change
+             WHERE run.id = change.value ->> 0 AND changes() > 0;
+             DELETE FROM sealed
+             WHERE run IN (SELECT value ->> 0 FROM json_each(${changes})
+                           WHERE value ->> 3 IS NOT NULL)
+               AND changes() > 0",
             rows(EXCHANGE_COLUMNS),
             rows(EVENT_COLUMNS),
+            changes = size * (EXCHANGE_COLUMNS + EVENT_COLUMNS) + 1,
         );
         let commit = format!("BEGIN IMMEDIATE; {insert}; COMMIT");
         InsertStatements { size, insert, commit }
@@ -81,6 +94,12 @@ pub(super) async fn insert(
     crowd: &[&JournalItem],
 ) -> Result<Vec<TaskOutcome>, sqlx::Error> {
     insert_by(connection, |statements| &statements.insert, crowd).await
+}
+
+/// The columns of a run after an event that changes it: id, status, queued, and the time of its end.
+fn to_change((event, status): (&RunEvent, RunStatus)) -> serde_json::Value {
+    let (column, queued) = status_columns(status);
+    json!([event.run, column, queued, ended_at(event, status)])
 }
 
 /// Selects one of the statements of a size.
@@ -124,7 +143,6 @@ async fn insert_together(
     for _ in 0..left * EXCHANGE_COLUMNS {
         query = query.bind(None::<i64>);
     }
-    let mut events = 0;
     let mut before: BTreeMap<Uuid, (u64, LeaseEpoch, i64)> = BTreeMap::new();
     for item in crowd {
         let JournalItem::Event { event, epoch, .. } = item else { continue };
@@ -140,10 +158,17 @@ async fn insert_together(
             .bind(to_json_text(event)?)
             .bind(*count);
         *count += 1;
-        events += 1;
+    }
+    let events = crowd.len() + left - statements.size;
+    let changes: serde_json::Value = changing_events(crowd).map(to_change).collect();
+    if changes != json!([]) {
+        for _ in 0..(statements.size - events) * EVENT_COLUMNS {
+            query = query.bind(None::<i64>);
+        }
+        query = query.bind(changes.to_string());
     }
     // Unbound parameters are null. Fetches all rows (there is one): taking only the first skips the
     // statements after it.
     let inserted: Vec<i64> = query.fetch_all(connection).await?;
-    Ok(inserted == [events])
+    Ok(inserted == [to_count(events)])
 }

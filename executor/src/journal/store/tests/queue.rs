@@ -125,20 +125,14 @@ async fn a_run_that_waits_keeps_its_key_and_ends_like_others() {
         let full = TenantQuota { max_begun: None, max_queued: 0 };
         assert_eq!(fixture.create(2, Some("key")).await, CreateResult::New);
         let new = NewRun {
-            name: CapabilityName::new("Dogs").unwrap(),
-            tenant: Principal::owner(),
-            choices: "{}".to_owned(),
-            documents: Vec::new(),
             key: Some("key".to_owned()),
             request_digest: Digest::of_bytes(b"key"),
-            plan: None,
-            first: event(3, 1, started("s")),
-            sealed: None,
             lease: None,
             quota: full,
+            ..new_run(3)
         };
         let existing = CreateResult::Existing(Uuid::from_u128(2), Digest::of_bytes(b"key"));
-        assert_eq!(fixture.store.create(new).await.unwrap(), existing);
+        assert_eq!(fixture.store.create(new, &fixture.trust).await.unwrap(), existing);
         assert_eq!(fixture.create_of(3, "a", false, full).await, CreateResult::Full);
     }
 }
