@@ -38,6 +38,7 @@ use batch_writer::{TaskOutcome, WriterQueue, WriterTask, start_writer};
 pub(crate) use create::{CreateResult, NewRun, PendingCommit};
 use memory::InMemoryStore;
 pub(crate) use notifications::Notification;
+use notifications::NotificationListener;
 use open::OpenedStore;
 use persisted_item::JournalItem;
 pub(crate) use plans::NewPlan;
@@ -323,6 +324,14 @@ impl RunStore {
     /// The key from which the names of this executor in reports to a registry are derived.
     pub(crate) fn identity(&self) -> &str {
         &self.identity
+    }
+
+    /// Listens to the other executors. Returns `None` when there can be no other executors.
+    ///
+    /// # Errors
+    /// Fails when the database does not respond.
+    pub(crate) async fn listen(&self) -> Result<Option<NotificationListener>, Error> {
+        NotificationListener::open(&self.backend).await
     }
 
     /// Marks runs as reported: they need no further report.

@@ -11,12 +11,9 @@ use database::dialect::Engine;
 use uuid::Uuid;
 
 #[cfg(feature = "postgres")]
-use listener::NotificationListener;
+pub(super) use listener::NotificationListener;
 #[cfg(not(feature = "postgres"))]
-use listener_left_out::NotificationListener;
-
-use super::RunStore;
-use crate::error::Error;
+pub(super) use listener_left_out::NotificationListener;
 
 /// The channel of the notifications.
 pub(super) const CHANNEL: &str = "a2s_run";
@@ -43,16 +40,6 @@ impl Notification {
             Self::RunsAvailable => Some("free".to_owned()),
             Self::Missed => None,
         }
-    }
-}
-
-impl RunStore {
-    /// Listens to the other executors. Returns `None` when there can be no other executors.
-    ///
-    /// # Errors
-    /// Fails when the database does not respond.
-    pub(crate) async fn listen(&self) -> Result<Option<NotificationListener>, Error> {
-        NotificationListener::open(&self.backend).await
     }
 }
 

@@ -16,7 +16,9 @@ impl NotificationListener {
     ///
     /// # Errors
     /// Fails when the database does not respond.
-    pub(super) async fn open(backend: &StoreBackend) -> Result<Option<Self>, Error> {
+    pub(in crate::journal::store) async fn open(
+        backend: &StoreBackend,
+    ) -> Result<Option<Self>, Error> {
         let StoreBackend::Sql { reads: Pool::Postgres(pool), .. } = backend else {
             return Ok(None);
         };

@@ -13,7 +13,9 @@ impl NotificationListener {
     ///
     /// # Errors
     /// Never.
-    pub(super) async fn open(_backend: &StoreBackend) -> Result<Option<Self>, Error> {
+    pub(in crate::journal::store) async fn open(
+        _backend: &StoreBackend,
+    ) -> Result<Option<Self>, Error> {
         Ok(None)
     }
 
