@@ -252,7 +252,7 @@ impl AdmittedRun {
             quota,
         };
         let queued = new.queued_event();
-        let (created, commit) = context.store.create_early(new, &resolver.trust).await?;
+        let (created, commit) = context.store.create(new, &resolver.trust).await?;
         let slot = match created {
             CreateResult::New => slot,
             CreateResult::Queued => None,

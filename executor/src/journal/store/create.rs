@@ -95,32 +95,30 @@ impl PendingCommit {
 }
 
 impl RunStore {
-    /// Records a run with its documents and first event, remembers its checksums, and marks its plan as used,
-    /// all in one transaction. Returns once this cannot be lost.
-    ///
-    /// # Errors
-    /// Returns [`ErrorKind::ChecksumChanged`] when another executor of this database has just remembered
-    /// another checksum of a version. Then nothing else is recorded.
-    pub(crate) async fn create(
+    /// Records a run and waits until this cannot be lost.
+    #[cfg(test)]
+    pub(crate) async fn create_durably(
         &self,
         run: NewRun,
         trust: &TrustedVersions,
     ) -> Result<CreateResult, Error> {
-        let (created, commit) = self.create_early(run, trust).await?;
+        let (created, commit) = self.create(run, trust).await?;
         commit.wait().await?;
         Ok(created)
     }
 
-    /// Does the same, and returns [`CreateResult::New`] as soon as it is decided, where the store can know
-    /// that before the data is on the disk. All other results are durable.
+    /// Records a run with its documents and first event, remembers its checksums, and marks its plan as used,
+    /// all in one transaction. Returns [`CreateResult::New`] as soon as it is decided, where the store can
+    /// know that before the data is on the disk. All other results are durable.
     ///
     /// The run may begin at once. Its events are written after its start, in order, so they are durable or
     /// visible only when the start is; when the start is lost, they fail. A caller may get to know of the run
     /// only when the commit is complete.
     ///
     /// # Errors
-    /// The same as of [`create`](Self::create).
-    pub(crate) async fn create_early(
+    /// Returns [`ErrorKind::ChecksumChanged`] when another executor of this database has just remembered
+    /// another checksum of a version. Then nothing else is recorded.
+    pub(crate) async fn create(
         &self,
         run: NewRun,
         trust: &TrustedVersions,

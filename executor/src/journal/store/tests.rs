@@ -88,7 +88,7 @@ impl Fixture {
             plan,
             ..new_run(run)
         };
-        self.store.create(new, &self.trust).await.unwrap()
+        self.store.create_durably(new, &self.trust).await.unwrap()
     }
 
     /// The same of a tenant, with a place at an executor or without.
@@ -105,7 +105,7 @@ impl Fixture {
             quota: room,
             ..new_run(run)
         };
-        self.store.create(new, &self.trust).await.unwrap()
+        self.store.create_durably(new, &self.trust).await.unwrap()
     }
 
     async fn append(&self, run: u128, seq: u64, kind: EventKind) -> Result<(), ErrorKind> {

@@ -80,7 +80,7 @@ async fn a_power_cut_loses_no_acknowledged_event() {
 
     let opened = DiskState::read(&path);
     let new = NewRun { unknown: vec![pin("a")], ..new_run(1) };
-    assert_eq!(store.create(new, &trust).await.unwrap(), CreateResult::New);
+    assert_eq!(store.create_durably(new, &trust).await.unwrap(), CreateResult::New);
     let started = DiskState::read(&path);
     // A step that changes nothing: nobody waits for its events.
     later(2, step());

@@ -132,7 +132,7 @@ async fn a_run_that_waits_keeps_its_key_and_ends_like_others() {
             ..new_run(3)
         };
         let existing = CreateResult::Existing(Uuid::from_u128(2), Digest::of_bytes(b"key"));
-        assert_eq!(fixture.store.create(new, &fixture.trust).await.unwrap(), existing);
+        assert_eq!(fixture.store.create_durably(new, &fixture.trust).await.unwrap(), existing);
         assert_eq!(fixture.create_of(3, "a", false, full).await, CreateResult::Full);
     }
 }

@@ -46,15 +46,21 @@ async fn a_start_remembers_its_checksums() {
         };
         let unknown = vec![pin.clone()];
         let new = NewRun { unknown: unknown.clone(), ..new_run(1) };
-        assert_eq!(fixture.store.create(new, &fixture.trust).await.unwrap(), CreateResult::New);
+        assert_eq!(
+            fixture.store.create_durably(new, &fixture.trust).await.unwrap(),
+            CreateResult::New
+        );
         assert_eq!(fixture.trust.check(&unknown).await.unwrap(), []);
         // Another start looked before that, and saw the same checksum.
         let new = NewRun { unknown, ..new_run(2) };
-        assert_eq!(fixture.store.create(new, &fixture.trust).await.unwrap(), CreateResult::New);
+        assert_eq!(
+            fixture.store.create_durably(new, &fixture.trust).await.unwrap(),
+            CreateResult::New
+        );
         // A third one saw another checksum.
         let other = CapabilityRef { checksum: Digest::of_bytes(b"b"), ..pin };
         let new = NewRun { unknown: vec![other], key: Some("key".to_owned()), ..new_run(3) };
-        let refused = fixture.store.create(new, &fixture.trust).await.unwrap_err();
+        let refused = fixture.store.create_durably(new, &fixture.trust).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::ChecksumChanged);
         assert!(!is_recorded(fixture, 3).await);
         assert_eq!(fixture.store.find_by_key("key").await.unwrap(), None);
@@ -69,7 +75,7 @@ async fn a_start_that_is_lost_remembers_no_checksum() {
     }
     refuse_events(&fixture, "run_started").await;
     let new = NewRun { unknown: vec![pin("a")], ..new_run(1) };
-    fixture.store.create(new, &fixture.trust).await.unwrap_err();
+    fixture.store.create_durably(new, &fixture.trust).await.unwrap_err();
     assert!(!is_recorded(&fixture, 1).await);
     assert_eq!(fixture.trust.check(&[pin("a")]).await.unwrap(), [pin("a")]);
 }
@@ -79,7 +85,10 @@ async fn documents_are_stored_when_one_is_missing() {
     for fixture in Fixture::each().await {
         for (run, texts) in [(1, &["a"][..]), (2, &["a", "b"]), (3, &["b", "a"]), (4, &[])] {
             let new = NewRun { documents: documents(texts), ..new_run(run) };
-            assert_eq!(fixture.store.create(new, &fixture.trust).await.unwrap(), CreateResult::New);
+            assert_eq!(
+                fixture.store.create_durably(new, &fixture.trust).await.unwrap(),
+                CreateResult::New
+            );
             let expected = documents(texts);
             let digests: Vec<_> = expected.keys().copied().collect();
             let read = fixture.store.read_documents(&digests).await.unwrap().into_iter();
@@ -96,7 +105,10 @@ async fn sealed_inputs_are_kept_until_the_run_is_over() {
     for fixture in Fixture::each().await {
         let sealed = || Ciphertext { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![1] };
         let new = NewRun { sealed: Some(sealed()), ..new_run(1) };
-        assert_eq!(fixture.store.create(new, &fixture.trust).await.unwrap(), CreateResult::New);
+        assert_eq!(
+            fixture.store.create_durably(new, &fixture.trust).await.unwrap(),
+            CreateResult::New
+        );
         let kept = async || fixture.store.read_sealed(Uuid::from_u128(1)).await.unwrap();
         assert_eq!(kept().await[&1].bytes, [1]);
         // Even an end that has sealed values itself leaves none.
@@ -114,7 +126,7 @@ async fn a_start_with_a_used_plan_leaves_nothing() {
         let plan = Some(Digest::of_bytes(b"none"));
         let sealed = Some(Ciphertext { key_id: "k".to_owned(), nonce: vec![0], bytes: vec![1] });
         let new = NewRun { plan, sealed, ..new_run(1) };
-        let refused = fixture.store.create(new, &fixture.trust).await.unwrap();
+        let refused = fixture.store.create_durably(new, &fixture.trust).await.unwrap();
         assert_eq!(refused, CreateResult::PlanGone);
         assert!(!is_recorded(&fixture, 1).await);
         assert_eq!(fixture.store.read_events(Uuid::from_u128(1), 0, 9).await.unwrap(), []);
@@ -125,8 +137,7 @@ async fn a_start_with_a_used_plan_leaves_nothing() {
 #[tokio::test]
 async fn events_may_be_written_before_the_start_is_durable() {
     for fixture in Fixture::each().await {
-        let (created, commit) =
-            fixture.store.create_early(new_run(1), &fixture.trust).await.unwrap();
+        let (created, commit) = fixture.store.create(new_run(1), &fixture.trust).await.unwrap();
         assert_eq!(created, CreateResult::New);
         let committed = Arc::new(watch::Sender::new(1));
         let later = || (LeaseEpoch::FIRST, SealedChanges::default(), Arc::clone(&committed));
@@ -150,7 +161,7 @@ async fn events_of_a_start_that_is_lost_fail() {
     fixture.create(1, None).await;
     // Sent before the writer wakes: one transaction, which fails after the start was decided.
     let (started, other) = tokio::join!(
-        fixture.store.create_early(new_run(2), &fixture.trust),
+        fixture.store.create(new_run(2), &fixture.trust),
         fixture.append(1, 2, step()),
     );
     let (created, commit) = started.unwrap();
