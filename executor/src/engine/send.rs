@@ -124,7 +124,8 @@ impl RequestSender<'_> {
                 SendAction::OpenSession => progress.on_session(outgoing.open_session().await?),
                 SendAction::Send => match outgoing.acquire_permit().await? {
                     Ok(permit) => progress.on_reply(outgoing.send_first(permit).await?),
-                    Err(failure) => progress.on_no_permit(failure),
+                    // It has waited as long as it may.
+                    Err(failure) => SendAction::done(Err(failure)),
                 },
                 SendAction::FollowRedirect(reply) => {
                     progress.on_outcome(outgoing.follow_redirect(reply, allowed).await?)

@@ -185,7 +185,7 @@ fn a_variable_is_known_until_a_step_sets_it() {
     let source = document(
         "Top",
         "1.0.0",
-        &json!({"execution": {
+        &json!({"a2s": "1.1.0", "execution": {
             "type": "condition",
             "variables": {"shared": {"level": "string"}},
             "condition": "${level} == 'x'",

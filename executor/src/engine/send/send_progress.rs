@@ -147,7 +147,7 @@ impl SendProgress {
 
     /// Continues after the tokens were fetched. The value is true when the server is known to require a
     /// session.
-    pub(super) fn on_tokens(&mut self, fetched: Result<bool, SendError>) -> SendAction {
+    pub(super) fn on_tokens(&self, fetched: Result<bool, SendError>) -> SendAction {
         match fetched {
             Ok(requires_session) if requires_session || self.rejection.is_some() => {
                 SendAction::OpenSession
@@ -173,11 +173,6 @@ impl SendProgress {
             (_, Some(401)) => SendAction::DiscardTokens(TokenRejection::Session(failure)),
             _ => SendAction::AskPolicy(Err(failure)),
         }
-    }
-
-    /// Continues after the request got no permit in time. It is not repeated: it has waited already.
-    pub(super) fn on_no_permit(&mut self, failure: SendError) -> SendAction {
-        SendAction::done(Err(failure))
     }
 
     /// Continues after the request was sent.
@@ -225,7 +220,7 @@ impl SendProgress {
 
     /// Ends an attempt as the retry policy decides.
     pub(super) fn apply_policy(
-        &mut self,
+        &self,
         outcome: SendOutcome,
         now: Timestamp,
         random: [u8; 16],
@@ -272,7 +267,8 @@ impl SendProgress {
 }
 
 impl SendAction {
-    fn done(outcome: SendOutcome) -> Self {
+    /// Ends the request with a final outcome.
+    pub(super) fn done(outcome: SendOutcome) -> Self {
         Self::End(AttemptEnd::Done(outcome))
     }
 }
