@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::StepError;
+
 /// Cancels steps: no new step begins, and running steps end as soon as they can.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CancelToken {
@@ -86,6 +88,19 @@ impl CancelToken {
     pub(crate) async fn wait_for_cancel(&self) -> CancelReason {
         self.token.cancelled().await;
         self.reason()
+    }
+
+    /// Awaits `work`, unless a cancellation ends the wait. A cancellation goes before the end of the work:
+    /// nothing starts after it.
+    pub(super) async fn run_unless_cancelled<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, StepError> {
+        tokio::select! {
+            biased;
+            why = self.wait_for_cancel() => Err(StepError::Cancelled(why)),
+            value = work => Ok(value),
+        }
     }
 
     /// The remaining time; `None` when there is no deadline.

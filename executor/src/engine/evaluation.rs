@@ -8,12 +8,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use a2s::{Condition, OutputMapping, OutputSource, to_single_line};
+use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
-use super::{CancelReason, CancelToken, Engine, StepError};
+use super::recorder::RunRecorder;
+use super::{CancelReason, CancelToken, StepError};
 use crate::error::{Error, ErrorKind};
-use a2s::to_single_line;
+use crate::plan::PlanUnit;
+use crate::request::{RawResponse, SchemaViolation, TaskContract};
+use crate::scope::VariableScope;
+use crate::step_result::StepResult;
 
 /// The maximum number of characters of an expression in a message.
 const MAX_EXPRESSION: usize = 200;
@@ -116,24 +122,116 @@ fn start_thread<T: Send + 'static>(
     })
 }
 
-impl Engine<'_> {
-    /// Evaluates an expensive expression of a step on the pool. `Ok(Err)` is an evaluation past its
-    /// deadline.
-    pub(super) async fn evaluate<T: Send + 'static>(
+/// Evaluates the expressions of one step: cheap ones at once, expensive ones on the pool.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StepEvaluator<'a> {
+    pub(super) pool: &'a EvaluationPool,
+    /// The recorder of the walk.
+    pub(super) recorder: &'a RunRecorder<'a>,
+    /// The path of the step.
+    pub(super) path: &'a str,
+    /// Cancels the step.
+    pub(super) cancel: &'a CancelToken,
+}
+
+impl StepEvaluator<'_> {
+    /// Evaluates a condition.
+    pub(super) async fn evaluate_condition(
         &self,
-        path: &str,
+        condition: &Condition,
+        scope: &VariableScope<'_>,
+    ) -> Result<bool, StepError> {
+        let holds = if condition.evaluation_cost(scope).is_expensive() {
+            let variables = scope.variables_of(condition);
+            let expression = format!("the condition `{}`", condition.source());
+            let condition = condition.clone();
+            let evaluation = move || condition.evaluate(&variables);
+            let evaluated = Box::pin(self.evaluate_on_pool(expression, evaluation)).await?;
+            evaluated.map_err(|error| self.recorder.fail_step(self.path, error))?
+        } else {
+            scope.evaluate_condition(condition)
+        };
+        holds.map_err(|error| {
+            let error = Error::new(ErrorKind::ConditionError, error.to_string());
+            self.recorder.fail_step(self.path, error.with_context("condition"))
+        })
+    }
+
+    /// Returns the value of one output, and the result again, which moves to the pool during an expensive
+    /// query.
+    pub(super) async fn extract_output(
+        &self,
+        output: &OutputMapping,
+        result: StepResult,
+    ) -> Result<(Result<Value, Error>, StepResult), StepError> {
+        match &output.source {
+            OutputSource::Body(query) if query.evaluation_cost(&result.body).is_expensive() => {
+                let taken = output.clone();
+                let expression = format!("the query `{}`", query.source());
+                let evaluation = move || (result.extract_output(&taken), result);
+                let evaluated = Box::pin(self.evaluate_on_pool(expression, evaluation)).await?;
+                evaluated.map_err(|error| self.recorder.fail_step(self.path, error))
+            }
+            OutputSource::Body(_) | OutputSource::Header(_) | OutputSource::Status => {
+                Ok((result.extract_output(output), result))
+            }
+        }
+    }
+
+    /// Marks the secret values that a result will set, before anything about it is recorded or shown.
+    pub(super) async fn learn_outputs(
+        &self,
+        unit: &PlanUnit,
+        outputs: &[OutputMapping],
+        mut result: StepResult,
+    ) -> Result<StepResult, StepError> {
+        let mut set = Map::new();
+        for output in outputs.iter().filter(|output| unit.sensitive.contains(output.variable())) {
+            let taken = self.extract_output(output, result).await?;
+            if let Ok(value) = taken.0 {
+                output.set(&mut set, value);
+            }
+            result = taken.1;
+        }
+        self.recorder.learn_secrets(self.path, unit, &set)?;
+        Ok(result)
+    }
+
+    /// Returns the violations in the body of a response, or the error of a check that takes too long, and
+    /// the body again.
+    pub(super) async fn check_response(
+        &self,
+        contract: &Arc<TaskContract>,
+        response: &RawResponse,
+        body: Value,
+    ) -> Result<(Result<Vec<SchemaViolation>, Error>, Value), StepError> {
+        if !contract.response_cost(response, &body).is_expensive() {
+            return Ok((Ok(contract.check_response(response, &body)), body));
+        }
+        let body = Arc::new(body);
+        let (contract, response) = (Arc::clone(contract), response.clone());
+        let checked = Arc::clone(&body);
+        let evaluation = move || contract.check_response(&response, &checked);
+        let expression = "the check of the response against its schema".to_owned();
+        let violations = Box::pin(self.evaluate_on_pool(expression, evaluation)).await?;
+        Ok((violations, Arc::unwrap_or_clone(body)))
+    }
+
+    /// Evaluates an expensive expression. `Ok(Err)` is an evaluation past its deadline.
+    async fn evaluate_on_pool<T: Send + 'static>(
+        &self,
         expression: String,
-        halt: &CancelToken,
         evaluation: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Result<T, Error>, StepError> {
-        match self.evaluations.evaluate(halt, evaluation).await {
+        let Self { pool, path, .. } = self;
+        match pool.evaluate(self.cancel, evaluation).await {
             Ok(value) => Ok(Ok(value)),
             Err(EvaluationError::Cancelled(why)) => Err(StepError::Cancelled(why)),
             Err(EvaluationError::Overdue) => {
                 let step =
                     if path.is_empty() { String::new() } else { format!(" of step `{path}`") };
                 let expression = to_single_line(&expression, MAX_EXPRESSION);
-                let limit = self.evaluations.timeout;
+                let limit = pool.timeout;
                 let message =
                     format!("the evaluation of {expression}{step} takes longer than {limit:?}");
                 Ok(Err(Error::new(ErrorKind::EvaluationTimeout, message)))
@@ -141,7 +239,7 @@ impl Engine<'_> {
             Err(EvaluationError::Broken) => {
                 let error =
                     Error::new(ErrorKind::Internal, "the evaluation of an expression failed");
-                Err(self.fail_step(path, error))
+                Err(self.recorder.fail_step(path, error))
             }
         }
     }

@@ -9,135 +9,146 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use a2s::{ForEach, OutputMapping, Step};
-use a2s_api::EventKind;
-use futures::future::BoxFuture;
+use futures::FutureExt as _;
 use serde_json::Value;
 
-use super::step::{StepFrame, used_capability};
-use super::{CancelReason, CancelToken, Engine, Outputs, StepError};
+use super::recorder::StepFrame;
+use super::step::used_capability;
+use super::{CancelReason, CancelToken, Engine, Outputs, StepError, WalkPosition};
 use crate::error::{Error, ErrorKind};
-use crate::plan::PlanUnit;
 use crate::scope::VariableScope;
 
-impl<'r> Engine<'r> {
-    /// Runs a step for each item of its list, unless the end of the step is recorded.
-    pub(super) async fn run_for_each(
-        &self,
-        unit: &'r PlanUnit,
-        path: &str,
+/// Runs a step once for each item of its list.
+pub(super) struct IterationRunner<'a, 'r> {
+    engine: &'a Engine<'r>,
+    /// The position of the step.
+    at: WalkPosition<'a, 'r>,
+    step: &'r Step,
+    for_each: &'r ForEach,
+    /// The outputs of each iteration. The step sets the lists of their values.
+    outputs: Vec<&'r OutputMapping>,
+    /// Set when an iteration waits for a person.
+    waits: AtomicBool,
+}
+
+impl<'a, 'r> IterationRunner<'a, 'r> {
+    /// Creates a runner of the iterations of a step.
+    pub(super) fn new(
+        engine: &'a Engine<'r>,
+        at: WalkPosition<'a, 'r>,
         step: &'r Step,
         for_each: &'r ForEach,
-        scope: &mut VariableScope<'r>,
-        halt: &CancelToken,
-    ) -> Result<(), StepError> {
+    ) -> Self {
         let outputs = outputs_within(step);
-        if let Some(lists) = self.recorded_outputs(path)? {
-            scope.restore(outputs, lists);
+        Self { engine, at, step, for_each, outputs, waits: AtomicBool::new(false) }
+    }
+
+    /// Runs the step, unless its end is recorded.
+    pub(super) async fn run(&self, scope: &mut VariableScope<'r>) -> Result<(), StepError> {
+        let WalkPosition { unit, path, cancel } = self.at;
+        let recorder = &self.engine.recorder;
+        if let Some(lists) = recorder.recorded_outputs(path)? {
+            scope.restore(self.outputs.iter().copied(), lists);
             return Ok(());
         }
         let frame = StepFrame {
             path,
-            kind: step.action.kind().as_str(),
+            kind: self.step.action.kind().as_str(),
             label: "for_each",
             counts: false,
-            uses: used_capability(step, unit),
+            uses: used_capability(self.step, unit),
         };
-        let work = self.run_iterations(unit, path, step, for_each, &outputs, scope, halt);
-        let lists = self.record_step(frame, halt, work).await?;
+        let lists = recorder.record_step(frame, cancel, self.run_iterations(scope)).await?;
         lists.into_iter().for_each(|(output, list)| scope.set(output, list));
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a step, its list, and where it runs")]
     async fn run_iterations(
         &self,
-        unit: &'r PlanUnit,
-        path: &str,
-        step: &'r Step,
-        for_each: &'r ForEach,
-        outputs: &[&'r OutputMapping],
         scope: &mut VariableScope<'r>,
-        halt: &CancelToken,
     ) -> Result<Outputs<'r>, StepError> {
-        let items = self.take_items(path, for_each, scope)?;
-        let halt = halt.child();
+        let items = self.take_items(scope)?;
+        let cancel = self.at.cancel.child();
         let entry = scope.snapshot();
-        let waits = AtomicBool::new(false);
         let walks = items.into_iter().enumerate().map(|(index, item)| {
-            let (entry, halt, waits) = (&entry, &halt, &waits);
-            let walk: BoxFuture<'_, _> = Box::pin(async move {
-                let path = format!("{path}[{index}]");
-                // An iteration that began is always visited: its outcome may be in doubt. The
-                // others do not start, not even when an earlier one waits for a person.
-                let why = match waits.load(Ordering::Relaxed) {
-                    true => Some(CancelReason::SiblingFailed),
-                    false => halt.reason_if_cancelled(),
-                };
-                if let (Some(why), false) = (why, self.progress.steps.contains_key(&path)) {
-                    return (index, Err(StepError::Cancelled(why)));
-                }
-                let mut scope = entry.view();
-                scope.set_local(&for_each.name, item);
-                let ended = self.run_once(unit, &path, step, true, &mut scope, halt).await;
-                if matches!(ended, Err(StepError::Waiting(_))) {
-                    waits.store(true, Ordering::Relaxed);
-                }
-                let values = ended.map(|()| {
-                    let value = |output: &&OutputMapping| scope.find_written(output).cloned();
-                    outputs.iter().map(|output| value(output).unwrap_or_default()).collect()
-                });
-                (index, values)
-            });
-            walk
+            let iteration = self.run_iteration(index, item, &entry, &cancel);
+            iteration.map(move |values| (index, values)).boxed()
         });
-        let width = for_each.max_concurrency.min(self.max_parallel);
-        let rows: Vec<Vec<Value>> = self.run_side_by_side(walks, width, &halt).await?;
+        let width = self.for_each.max_concurrency.min(self.engine.max_parallel);
+        let rows = self.engine.run_side_by_side(walks, width, &cancel).await?;
         let mut lists: Vec<Vec<Value>> =
-            outputs.iter().map(|_| Vec::with_capacity(rows.len())).collect();
+            self.outputs.iter().map(|_| Vec::with_capacity(rows.len())).collect();
         for row in rows {
             lists.iter_mut().zip(row).for_each(|(list, value)| list.push(value));
         }
-        Ok(outputs.iter().copied().zip(lists.into_iter().map(Value::Array)).collect())
+        let lists = lists.into_iter().map(Value::Array);
+        Ok(self.outputs.iter().copied().zip(lists).collect())
+    }
+
+    /// Runs one iteration, and returns the values of its outputs.
+    async fn run_iteration(
+        &self,
+        index: usize,
+        item: Value,
+        entry: &VariableScope<'r>,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Value>, StepError> {
+        let path = format!("{}[{index}]", self.at.path);
+        // An iteration that began is always visited: its outcome may be in doubt. The others do not
+        // start, not even when an earlier one waits for a person.
+        let why = match self.waits.load(Ordering::Relaxed) {
+            true => Some(CancelReason::SiblingFailed),
+            false => cancel.reason_if_cancelled(),
+        };
+        if let Some(why) = why
+            && self.engine.recorder.recorded(&path).is_none()
+        {
+            return Err(StepError::Cancelled(why));
+        }
+        let mut scope = entry.view();
+        scope.set_local(&self.for_each.name, item);
+        let at = WalkPosition { unit: self.at.unit, path: &path, cancel };
+        let ended = self.engine.run_once(at, self.step, true, &mut scope).await;
+        if matches!(ended, Err(StepError::Waiting(_))) {
+            self.waits.store(true, Ordering::Relaxed);
+        }
+        ended?;
+        let value = |output: &&OutputMapping| scope.find_written(output).cloned();
+        Ok(self.outputs.iter().map(|output| value(output).unwrap_or_default()).collect())
     }
 
     /// Returns the items, after checking that their number is allowed.
-    fn take_items(
-        &self,
-        path: &str,
-        for_each: &ForEach,
-        scope: &VariableScope<'_>,
-    ) -> Result<Vec<Value>, StepError> {
-        let taken = self.budget.check_bytes(scope.estimate_size(&for_each.items)).and_then(|()| {
-            let value = scope.render_optional(&for_each.items);
-            let value = value
-                .map_err(|missing| Error::new(ErrorKind::TemplateError, missing.to_string()))?;
-            let found = match value {
-                Some(Value::Array(items)) if items.len() <= for_each.max_items => return Ok(items),
-                Some(Value::Array(items)) => {
-                    let most = for_each.max_items;
-                    let message =
-                        format!("the list has {} items, but `max_items` is {most}", items.len());
-                    return Err(Error::new(ErrorKind::ItemsRefused, message));
-                }
-                None | Some(Value::Null) => "nothing",
-                Some(Value::Bool(_)) => "a boolean",
-                Some(Value::Number(_)) => "a number",
-                Some(Value::String(_)) => "a text",
-                Some(Value::Object(_)) => "an object",
-            };
-            Err(Error::new(
-                ErrorKind::ItemsRefused,
-                format!("the value is {found}, but a list is required"),
-            ))
+    fn take_items(&self, scope: &VariableScope<'_>) -> Result<Vec<Value>, StepError> {
+        let recorder = &self.engine.recorder;
+        let size = scope.estimate_size(&self.for_each.items);
+        let checked = recorder.budget.check_bytes(size);
+        let items = checked.and_then(|()| self.render_items(scope)).and_then(|items| {
+            recorder.record_items(self.at.path, items.len())?;
+            Ok(items)
         });
-        let failed = |error: Error| self.fail_step(path, error.with_context("`for_each`"));
-        let items = taken.map_err(failed)?;
-        if self.progress.steps.get(path).is_none_or(|recorded| recorded.items.is_none()) {
-            self.budget.check_steps(items.len()).map_err(failed)?;
-            let taken = EventKind::ItemsTaken { step: path.to_owned(), items: items.len() };
-            self.journal.append(taken);
-        }
-        Ok(items)
+        items.map_err(|error| recorder.fail_step(self.at.path, error.with_context("`for_each`")))
+    }
+
+    fn render_items(&self, scope: &VariableScope<'_>) -> Result<Vec<Value>, Error> {
+        let most = self.for_each.max_items;
+        let value = scope
+            .render_optional(&self.for_each.items)
+            .map_err(|missing| Error::new(ErrorKind::TemplateError, missing.to_string()))?;
+        let found = match value {
+            Some(Value::Array(items)) if items.len() <= most => return Ok(items),
+            Some(Value::Array(items)) => {
+                let message =
+                    format!("the list has {} items, but `max_items` is {most}", items.len());
+                return Err(Error::new(ErrorKind::ItemsRefused, message));
+            }
+            None | Some(Value::Null) => "nothing",
+            Some(Value::Bool(_)) => "a boolean",
+            Some(Value::Number(_)) => "a number",
+            Some(Value::String(_)) => "a text",
+            Some(Value::Object(_)) => "an object",
+        };
+        let message = format!("the value is {found}, but a list is required");
+        Err(Error::new(ErrorKind::ItemsRefused, message))
     }
 }
 

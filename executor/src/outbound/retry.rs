@@ -40,6 +40,13 @@ pub(crate) struct RetryPause {
     pub(crate) reason: String,
 }
 
+impl RetryPause {
+    /// Another attempt that follows at once.
+    pub(crate) fn none(reason: &str) -> Self {
+        Self { length: Duration::ZERO, reason: reason.to_owned() }
+    }
+}
+
 impl RetrySchedule {
     /// Creates the schedule of a configuration.
     pub(crate) fn from_limits(limits: &Limits) -> Self {

@@ -21,7 +21,8 @@ use uuid::Uuid;
 use super::{RunFilter, RunService, lock, not_found};
 use crate::clock::milliseconds_between;
 use crate::engine::{
-    ApprovalPoll, CancelToken, Engine, LiveTransport, PollResult, RunBudget, ServiceTransport,
+    ApprovalPoll, CancelToken, Engine, LiveTransport, PollResult, RunBudget, RunRecorder,
+    ServiceTransport,
 };
 use crate::error::{Error, ErrorKind};
 use crate::journal::Journal;
@@ -279,29 +280,31 @@ impl RunService {
             run,
             session: &start.session,
             plan: &plan,
-            progress: &progress,
-            effects: AtomicUsize::new(progress.count_effects()),
-            evaluations: &self.evaluations,
-            budget: RunBudget::new(&self.config.limits, progress.count_begun()),
-            secrets: &secrets,
-            journal: &journal,
+            recorder: RunRecorder {
+                progress: &progress,
+                effects: AtomicUsize::new(progress.count_effects()),
+                budget: RunBudget::new(&self.config.limits, progress.count_begun()),
+                secrets: &secrets,
+                journal: &journal,
+                clock: &self.clock,
+                metrics: &metrics,
+                keep_answer_bytes: 0,
+            },
             transport: ServiceTransport::Live(LiveTransport {
                 principal: &row.tenant,
                 gate: &self.gate,
                 outbound: &self.outbound,
                 retries: &self.retries,
+                ids: &self.ids,
+                response_validation: self.config.response_validation,
                 trace: None,
                 propagate: false,
                 approval_poll: Some(&inquiry),
             }),
-            clock: &self.clock,
-            ids: &self.ids,
             contracts: ContractCache::default(),
-            response_validation: self.config.response_validation,
-            metrics: &metrics,
+            evaluations: &self.evaluations,
             max_parallel: self.config.limits.max_parallel,
             max_request_bytes: self.config.limits.max_request_bytes,
-            keep_answer_bytes: 0,
         };
         let halt = CancelToken::default();
         let walked = tokio::time::timeout(POLL_TIMEOUT, engine.walk(&start.inputs, &halt)).await;

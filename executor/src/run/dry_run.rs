@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use super::run_task::last_event;
 use crate::clock::{Clock, RandomSource, milliseconds_between};
-use crate::config::{Limits, ResponseValidation};
+use crate::config::Limits;
 use crate::engine::{
-    CancelToken, CannedResponses, Engine, EvaluationPool, RunBudget, ServiceTransport,
+    CancelToken, CannedResponses, Engine, EvaluationPool, RunBudget, RunRecorder, ServiceTransport,
 };
 use crate::journal::Journal;
 use crate::journal::run_state::RunProgress;
@@ -60,21 +60,21 @@ impl DryRun<'_> {
             run,
             session,
             plan,
-            progress,
-            effects: AtomicUsize::new(0),
-            budget: RunBudget::new(limits, 0),
-            secrets: &secrets,
-            journal: &journal,
+            recorder: RunRecorder {
+                progress,
+                effects: AtomicUsize::new(0),
+                budget: RunBudget::new(limits, 0),
+                secrets: &secrets,
+                journal: &journal,
+                clock: &clock,
+                metrics: &metrics,
+                keep_answer_bytes: 0,
+            },
             transport: ServiceTransport::Canned(answers),
-            clock: &clock,
-            ids: &ids,
             contracts: ContractCache::default(),
             evaluations,
-            response_validation: ResponseValidation::Off,
-            metrics: &metrics,
             max_parallel: limits.max_parallel,
             max_request_bytes: limits.max_request_bytes,
-            keep_answer_bytes: 0,
         };
         let ended = engine.walk(inputs, &CancelToken::default()).await;
         let duration_ms = milliseconds_between(began, clock.now());

@@ -17,7 +17,9 @@ use super::approvals::is_wait_for_approval;
 use super::run_slots::RunSlot;
 use super::{ActiveRun, POLL, RunService, cancelled, lock, not_found};
 use crate::clock::milliseconds_between;
-use crate::engine::{CancelReason, Engine, LiveTransport, RunBudget, ServiceTransport, StepError};
+use crate::engine::{
+    CancelReason, Engine, LiveTransport, RunBudget, RunRecorder, ServiceTransport, StepError,
+};
 use crate::error::{Error, ErrorKind};
 use crate::journal::lease::RunLease;
 use crate::journal::run_state::{RunHeader, RunProgress, RunState};
@@ -119,29 +121,31 @@ impl RunService {
             run: *run,
             session: &start.session,
             plan,
-            progress,
-            effects: AtomicUsize::new(progress.count_effects()),
-            budget: RunBudget::new(&self.config.limits, progress.count_begun()),
-            secrets: &live.secrets,
-            journal: &live.journal,
+            recorder: RunRecorder {
+                progress,
+                effects: AtomicUsize::new(progress.count_effects()),
+                budget: RunBudget::new(&self.config.limits, progress.count_begun()),
+                secrets: &live.secrets,
+                journal: &live.journal,
+                clock: &self.clock,
+                metrics: &self.metrics,
+                keep_answer_bytes: self.config.limits.keep_answer_bytes,
+            },
             transport: ServiceTransport::Live(LiveTransport {
                 principal,
                 gate: &self.gate,
                 outbound: &self.outbound,
                 retries: &self.retries,
+                ids: &self.ids,
+                response_validation: self.config.response_validation,
                 trace: Some(&trace),
                 propagate: self.config.telemetry.propagate,
                 approval_poll: None,
             }),
-            clock: &self.clock,
-            ids: &self.ids,
             contracts: ContractCache::default(),
             evaluations: &self.evaluations,
-            response_validation: self.config.response_validation,
-            metrics: &self.metrics,
             max_parallel: self.config.limits.max_parallel,
             max_request_bytes: self.config.limits.max_request_bytes,
-            keep_answer_bytes: self.config.limits.keep_answer_bytes,
         };
         let walk = AssertUnwindSafe(engine.walk(&start.inputs, &live.cancel)).catch_unwind();
         let mut walk = std::pin::pin!(walk);
