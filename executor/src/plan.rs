@@ -345,6 +345,12 @@ impl PlanInput {
     }
 }
 
+/// Adds the variables that a step, and the steps below it, may set.
+fn add_outputs<'s>(step: &'s Step, variables: &mut BTreeSet<&'s str>) {
+    variables.extend(step.action.outputs().iter().map(|output| output.variable()));
+    step.children().into_iter().for_each(|child| add_outputs(child, variables));
+}
+
 /// Returns the path of a step: the ids of the enclosing steps and its own.
 pub(crate) fn join_path(path: &str, id: &str) -> String {
     if path.is_empty() { id.to_owned() } else { format!("{path}/{id}") }

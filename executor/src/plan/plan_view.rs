@@ -1,13 +1,14 @@
 //! A plan as a person or a program reads it.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 
-use a2s::{CapabilityName, OnError, Step, StepAction, StepBlock, Template};
+use a2s::{CapabilityName, OnError, Step, StepAction, StepBlock, Template, VariableSource};
 use a2s_api::{ErrorHandlerKind, PlannedForEach, PlannedStep, PlannedStepKind};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use super::{PlanUnit, join_path};
+use super::{PlanUnit, add_outputs, join_path};
 use crate::request;
 use crate::scope::size_of;
 use crate::secrets::secret_placeholder;
@@ -16,12 +17,12 @@ use crate::secrets::secret_placeholder;
 /// document may name one long value many times.
 pub(super) const MAX_FILLED_BYTES: usize = 4 << 20;
 
-/// The values that are known before a run.
+/// The values at a step that are known before a run.
+#[derive(Clone)]
 struct KnownValues<'k> {
-    /// The variables that no step sets.
-    variables: Map<String, Value>,
-    /// The inputs that earlier steps will have set.
-    awaited: &'k [&'k str],
+    inputs: &'k Map<String, Value>,
+    /// The variables that earlier steps set, and the inputs that get their values later.
+    unknown: BTreeSet<&'k str>,
     /// The capability.
     unit: &'k PlanUnit,
     /// The number of bytes that may still be filled in.
@@ -38,17 +39,9 @@ impl PlanUnit {
         awaited: &[&str],
         left: &Cell<usize>,
     ) -> Vec<PlannedStep> {
-        // The value of a variable that steps set depends on when it is read: it counts as unknown.
-        let mut variables = inputs.clone();
-        let capability = self.document.capability();
-        capability.for_each_step(|step| {
-            for output in step.action.outputs() {
-                variables.shift_remove(output.variable());
-            }
-        });
-        variables.retain(|name, _| !awaited.contains(&name.as_str()));
-        let known = KnownValues { variables, awaited, unit: self, remaining_bytes: left };
-        match &capability.execution {
+        let unknown = awaited.iter().copied().collect();
+        let known = KnownValues { inputs, unknown, unit: self, remaining_bytes: left };
+        match &self.document.capability().execution {
             StepBlock::Sequence(steps) => known.plan_steps(steps, path),
             block @ (StepBlock::Parallel { .. } | StepBlock::Condition { .. }) => {
                 let kind = known.plan_block(block, path);
@@ -62,12 +55,32 @@ impl PlanUnit {
     }
 }
 
-impl KnownValues<'_> {
-    fn plan_steps(&self, steps: &[Step], path: &str) -> Vec<PlannedStep> {
-        steps.iter().map(|step| self.plan_step(step, path)).collect()
+impl VariableSource for KnownValues<'_> {
+    fn variable(&self, name: &str) -> Option<&Value> {
+        self.inputs.get(name).filter(|_| !self.unknown.contains(name))
     }
 
-    fn plan_step(&self, step: &Step, around: &str) -> PlannedStep {
+    fn is_absent(&self, name: &str) -> bool {
+        let parameter = self.unit.document.capability().parameter(name);
+        !self.inputs.contains_key(name)
+            && !self.unknown.contains(name)
+            && parameter.is_some_and(|parameter| !parameter.required)
+    }
+}
+
+impl<'k> KnownValues<'k> {
+    /// Renders steps that run one after another.
+    fn plan_steps(&self, steps: &'k [Step], path: &str) -> Vec<PlannedStep> {
+        let mut known = self.clone();
+        let plan = |step| {
+            let planned = known.plan_step(step, path);
+            add_outputs(step, &mut known.unknown);
+            planned
+        };
+        steps.iter().map(plan).collect()
+    }
+
+    fn plan_step(&self, step: &'k Step, around: &str) -> PlannedStep {
         let path = join_path(around, step.id.as_str());
         let kind = match &step.action {
             StepAction::Task { task, inputs, .. } => {
@@ -102,9 +115,16 @@ impl KnownValues<'_> {
                 OnError::Continue => Some(ErrorHandlerKind::Continue),
                 OnError::Catch { .. } => Some(ErrorHandlerKind::Catch),
             },
-            catch: self.plan_steps(control.on_error.caught(), &path),
+            catch: self.plan_caught(step, &path),
             ..once_step(&path, kind)
         }
+    }
+
+    /// Renders the steps that run after a failure. A part of the failed step may have set its outputs.
+    fn plan_caught(&self, step: &'k Step, path: &str) -> Vec<PlannedStep> {
+        let mut known = self.clone();
+        add_outputs(step, &mut known.unknown);
+        known.plan_steps(step.control.on_error.caught(), path)
     }
 
     fn plan_capability(
@@ -129,7 +149,7 @@ impl KnownValues<'_> {
             }
             shown.insert(name.clone(), preview);
             if self.reserve_bytes(template)
-                && let Ok(value) = template.render(&self.variables)
+                && let Ok(value) = template.render(self)
             {
                 given.insert(name.clone(), value);
             } else {
@@ -137,7 +157,7 @@ impl KnownValues<'_> {
             }
         }
         for (name, input) in Self::unmapped_inputs(child, inputs) {
-            let value = self.variables.get(name).cloned();
+            let value = self.variable(name).cloned();
             let value = if input { value.map(|_| secret_placeholder()) } else { value };
             given.extend(value.clone().map(|value| (name.to_owned(), value)));
             let reference = || Value::String(format!("${{{name}}}"));
@@ -160,13 +180,14 @@ impl KnownValues<'_> {
         needs.map(|(name, input)| (name, input.secret))
     }
 
-    fn plan_block(&self, block: &StepBlock, path: &str) -> PlannedStepKind {
+    fn plan_block(&self, block: &'k StepBlock, path: &str) -> PlannedStepKind {
         match block {
             StepBlock::Sequence(steps) => {
                 PlannedStepKind::Sequence { steps: self.plan_steps(steps, path) }
             }
             StepBlock::Parallel { steps, .. } => {
-                PlannedStepKind::Parallel { steps: self.plan_steps(steps, path) }
+                let steps = steps.iter().map(|step| self.plan_step(step, path)).collect();
+                PlannedStepKind::Parallel { steps }
             }
             StepBlock::Condition { condition, if_true, if_false } => PlannedStepKind::Condition {
                 condition: condition.source().to_owned(),
@@ -188,7 +209,7 @@ impl KnownValues<'_> {
                 .filter_map(|(name, member)| Some((name.clone(), self.known_value(member)?)))
                 .collect::<Map<_, _>>()
                 .into(),
-            other if self.reserve_bytes(other) => other.preview(&self.variables),
+            other if self.reserve_bytes(other) => other.preview(self),
             other => other.preview(&Map::new()),
         })
     }
@@ -196,25 +217,9 @@ impl KnownValues<'_> {
     /// Returns true when the known values of a template may be filled in.
     fn reserve_bytes(&self, template: &Template) -> bool {
         let references = template.references().into_iter();
-        let sizes = references.filter_map(|r| r.resolve(&self.variables).ok()).map(size_of);
+        let sizes = references.filter_map(|r| r.resolve(self).ok()).map(size_of);
         let left = self.remaining_bytes.get().checked_sub(sizes.sum());
         left.inspect(|left| self.remaining_bytes.set(*left)).is_some()
-    }
-
-    /// Returns true when a name is that of an optional parameter without a value.
-    fn is_absent(&self, name: &str) -> bool {
-        let parameter = self.unit.document.capability().parameter(name);
-        let set_by_a_step = || {
-            let mut found = false;
-            self.unit.document.capability().for_each_step(|step| {
-                found |= step.action.outputs().iter().any(|output| output.variable() == name);
-            });
-            found
-        };
-        !self.variables.contains_key(name)
-            && !self.awaited.contains(&name)
-            && parameter.is_some_and(|parameter| !parameter.required)
-            && !set_by_a_step()
     }
 }
 

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use a2s::{
-    ForEach, OnError, Step, StepAction, Task, TaskInputs, Template, VariableReference,
+    ForEach, OnError, Step, StepAction, StepBlock, Task, TaskInputs, Template, VariableReference,
     VariableSource as _,
 };
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{BoundInputs, ExecutionPlan, PlanUnit, join_path};
+use super::{BoundInputs, ExecutionPlan, PlanUnit, add_outputs, join_path};
 use crate::error::Error;
 use crate::scope::VariableScope;
 use crate::secrets::RunSecrets;
@@ -82,14 +82,9 @@ fn visit_unit<'p>(
     let capability = unit.document.capability();
     let inputs = unit.with_defaults(given);
     unit.sensitive.secret_values(&inputs).into_iter().try_for_each(|value| secrets.learn(value))?;
-    let mut unknown = unknown;
-    // A step's output is unknown until it has run, whatever its value before.
-    capability.for_each_step(|step| {
-        unknown.extend(step.action.outputs().iter().map(|output| output.variable()));
-    });
     let scope = VariableScope::from_capability(capability, &inputs);
     let mut walk = PreviewWalk { unit, scope, unknown, secrets, found };
-    walk.visit_steps(&capability.execution.children(), paths)
+    walk.visit_block(&capability.execution, paths)
 }
 
 /// The path of a step in the plan, and in a run.
@@ -119,8 +114,28 @@ struct PreviewWalk<'w, 'p> {
 }
 
 impl<'p> PreviewWalk<'_, 'p> {
-    fn visit_steps(&mut self, steps: &[&'p Step], around: &StepPaths) -> Result<(), Error> {
-        steps.iter().try_for_each(|step| self.visit_step(step, around))
+    fn visit_block(&mut self, block: &'p StepBlock, around: &StepPaths) -> Result<(), Error> {
+        match block {
+            StepBlock::Sequence(steps) => self.visit_steps(steps, around),
+            StepBlock::Parallel { steps, .. } => {
+                steps.iter().try_for_each(|step| self.visit_step(step, around))
+            }
+            StepBlock::Condition { if_true, if_false, .. } => {
+                self.visit_steps(if_true, around)?;
+                self.visit_steps(if_false, around)
+            }
+        }
+    }
+
+    /// Collects steps that run one after another: an output of a step is unknown to those after it.
+    fn visit_steps(&mut self, steps: &'p [Step], around: &StepPaths) -> Result<(), Error> {
+        let outside = self.unknown.clone();
+        for step in steps {
+            self.visit_step(step, around)?;
+            add_outputs(step, &mut self.unknown);
+        }
+        self.unknown = outside;
+        Ok(())
     }
 
     fn visit_step(&mut self, step: &'p Step, around: &StepPaths) -> Result<(), Error> {
@@ -165,14 +180,15 @@ impl<'p> PreviewWalk<'_, 'p> {
                     self.visit_capability(child, inputs, paths)?;
                 }
             }
-            StepAction::Block(block) => self.visit_steps(&block.children(), paths)?,
+            StepAction::Block(block) => self.visit_block(block, paths)?,
         }
         if let OnError::Catch { name, steps } = &step.control.on_error {
-            let is_new = self.unknown.insert(name);
-            self.visit_steps(&steps.iter().collect::<Vec<_>>(), paths)?;
-            if is_new {
-                self.unknown.remove(name.as_str());
-            }
+            let outside = self.unknown.clone();
+            self.unknown.insert(name);
+            // A part of the failed step may have set its outputs.
+            add_outputs(step, &mut self.unknown);
+            self.visit_steps(steps, paths)?;
+            self.unknown = outside;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use a2s_api::PlannedStepKind;
+use a2s_api::{PlannedStep, PlannedStepKind};
 
 use super::*;
 use crate::registry_client::ResolvedDependencies;
@@ -165,29 +165,66 @@ fn render(sources: &[Vec<u8>], inputs: &Value) -> PlanResponse {
         .unwrap()
 }
 
+/// Collects the value of each task's `word` in a plan, by the path of the step.
+fn words_of(steps: &[PlannedStep], words: &mut BTreeMap<String, Value>) {
+    for step in steps {
+        if let PlannedStepKind::Task { inputs, .. } = &step.kind {
+            words.insert(step.step.clone(), inputs["pathParameters.word"].clone());
+        }
+        step.kind.children().into_iter().for_each(|below| words_of(below, words));
+        words_of(&step.catch, words);
+    }
+}
+
 #[test]
-fn a_variable_that_steps_set_stays_a_template() {
+fn a_variable_is_known_until_a_step_sets_it() {
+    let read = |id: &str| task(id, "GET /echo/{word}", json!({"word": "${level}"}), json!({}));
+    let set = |id: &str| {
+        let output = json!({"level": "$.value"});
+        task(id, "GET /echo/{word}", json!({"word": "${level}"}), output)
+    };
+    let mut caught = set("caught");
+    caught["catch"] = json!({"as": "error", "steps": [read("after-error")]});
     let source = document(
         "Top",
         "1.0.0",
-        &json!({"execution": {
+        &json!({"a2s": "1.1.0", "execution": {
             "type": "condition",
             "variables": {"shared": {"level": "string"}},
             "condition": "${level} == 'x'",
             "if_true": {"steps": [
-                task("a", "GET /echo/{word}", json!({"word": "${level}"}), json!({"level": "$.value"})),
+                {"id": "both", "type": "parallel", "steps": [set("first"), read("second")]},
+                read("third"),
             ]},
+            "if_false": {"steps": [caught]},
         }}),
     );
-    let answer = render(&[source], &json!({"level": "given"}));
+    let inputs = json!({"level": "given"});
+    let answer = render(std::slice::from_ref(&source), &inputs);
     // The execution itself is a condition: it stands for the run, whose path is empty.
     assert_eq!((answer.steps.len(), answer.steps[0].step.as_str()), (1, ""));
-    let PlannedStepKind::Condition { condition, if_true, if_false } = &answer.steps[0].kind else {
+    let PlannedStepKind::Condition { condition, .. } = &answer.steps[0].kind else {
         panic!("{:?}", answer.steps[0].kind);
     };
-    assert_eq!((condition.as_str(), if_false.len()), ("${level} == 'x'", 0));
-    let PlannedStepKind::Task { inputs, .. } = &if_true[0].kind else { panic!() };
-    assert_eq!(inputs["pathParameters.word"], "${level}");
+    assert_eq!(condition, "${level} == 'x'");
+    let mut words = BTreeMap::new();
+    words_of(&answer.steps, &mut words);
+    let expected = [
+        ("both/first", true),
+        ("both/second", true),
+        ("caught", true),
+        ("caught/after-error", false),
+        ("third", false),
+    ];
+    let expected = expected.map(|(step, is_known)| (step.to_owned(), is_known));
+    let known = words.into_iter().map(|(step, word)| (step, word == "given"));
+    assert_eq!(known.collect::<Vec<_>>(), expected);
+
+    let plan = ExecutionPlan::new(&library(&[source]), 100).unwrap();
+    let steps =
+        plan.list_previewable_steps(inputs.as_object().unwrap(), &RunSecrets::default()).unwrap();
+    let known = steps.into_iter().map(|step| (step.step, step.needs.is_empty()));
+    assert_eq!(known.collect::<BTreeMap<_, _>>(), BTreeMap::from(expected));
 }
 
 proptest! {
