@@ -195,6 +195,55 @@ impl ServiceSettings {
         guardians.into_config(own, executor::Limits::default().max_response_bytes)
     }
 
+    /// Opens every service, after those that it uses, and adds its routes to `http`.
+    async fn open(
+        mut self,
+        url: &Url,
+        token: &str,
+        http: &mut HttpSurface,
+        stop: &CancellationToken,
+    ) -> Result<OpenServices, CliError> {
+        self.share_token(url);
+        let apart = self.remote_introspector()?;
+        let elsewhere = self.remote_clients()?;
+        let registry = match self.registry.take() {
+            Some(config) => {
+                let app = open_registry(config, token, &mut http.metrics).await?;
+                http.add(app.routes(), registry::App::openapi());
+                Some(app)
+            }
+            None => None,
+        };
+        // A registry in this process is asked for callers without HTTP.
+        let others = registry.as_ref().map(registry::App::token_introspector).or(apart);
+        let auth =
+            AuthGuard { owner_token: Some(Secret::new(token)), introspector: others.clone() };
+        let guardian = self.open_guardian(token, &auth, http, stop)?;
+        let guardians = self.guardians(guardian.as_ref())?;
+        let dependencies = RemoteDependencies::new(elsewhere, open_remote(&guardians)?);
+        if let Some((agent, others)) = self.agent.zip(others) {
+            let clients = match &agent.services {
+                Some(services) => services.clients()?,
+                None => client(url, Some(token.to_owned()), None)?.into(),
+            };
+            let routes = agent.open(clients, &guardians, Secret::new(token), others, stop)?;
+            http.add(routes, agent::App::openapi());
+            #[cfg(feature = "a2a")]
+            http.description.merge(a2a::App::openapi());
+        }
+        let executor = match self.executor {
+            Some(part) => {
+                let auth = auth.clone();
+                let app = open_executor(part, guardians, url, auth, &mut http.metrics).await?;
+                http.add(app.router(), executor::App::openapi());
+                Some(app)
+            }
+            None => None,
+        };
+        let apps = ServiceApps { registry, executor, guardian };
+        Ok(OpenServices { apps, dependencies, auth })
+    }
+
     /// Opens the guardian that runs in this process, if there is one.
     fn open_guardian(
         &mut self,
@@ -293,6 +342,14 @@ pub(super) struct ServiceApps {
     pub(super) guardian: Option<guardian::App>,
 }
 
+/// The services before the process listens.
+struct OpenServices {
+    apps: ServiceApps,
+    dependencies: RemoteDependencies,
+    /// The check of callers, for all routes.
+    auth: AuthGuard,
+}
+
 impl DocumentPublisher for Arc<ServiceApps> {
     async fn publish(&self, source: Vec<u8>) -> Result<bool, registry::Error> {
         match &self.registry {
@@ -307,7 +364,7 @@ impl RunningServices {
     pub(crate) async fn start(
         listener: TcpListener,
         folder: Arc<DataFolder>,
-        mut parts: ServiceSettings,
+        parts: ServiceSettings,
         token: String,
         allow_hosts: &[String],
         limits: ConnectionLimits,
@@ -318,49 +375,11 @@ impl RunningServices {
         let mut http = HttpSurface::new();
 
         parts.check_tokens(&token)?;
-        let name = parts.name();
-        parts.share_token(&url);
-        let apart = parts.remote_introspector()?;
-        let elsewhere = parts.remote_clients()?;
-        let registry = match parts.registry.take() {
-            Some(config) => {
-                let app = open_registry(config, &token, &mut http.metrics).await?;
-                http.add(app.routes(), registry::App::openapi());
-                Some(app)
-            }
-            None => None,
-        };
-        // A registry in this process is asked for callers without HTTP.
-        let others = registry.as_ref().map(registry::App::token_introspector).or(apart);
-        let auth = AuthGuard {
-            owner_token: Some(Secret::new(token.as_str())),
-            introspector: others.clone(),
-        };
-        let guardian = parts.open_guardian(&token, &auth, &mut http, &stop)?;
-        let guardians = parts.guardians(guardian.as_ref())?;
-        let dependencies = RemoteDependencies::new(elsewhere, open_remote(&guardians)?);
-        if let Some((agent, others)) = parts.agent.zip(others) {
-            let clients = match &agent.services {
-                Some(services) => services.clients()?,
-                None => client(&url, Some(token.clone()), None)?.into(),
-            };
-            let secret = Secret::new(token.as_str());
-            let routes = agent.open(clients, &guardians, secret, others, &stop)?;
-            http.add(routes, agent::App::openapi());
-            #[cfg(feature = "a2a")]
-            http.description.merge(a2a::App::openapi());
-        }
-        let executor = match parts.executor {
-            Some(part) => {
-                let auth = auth.clone();
-                let app = open_executor(part, guardians, &url, auth, &mut http.metrics).await?;
-                http.add(app.router(), executor::App::openapi());
-                Some(app)
-            }
-            None => None,
-        };
-        let services = Arc::new(ServiceApps { registry, executor, guardian });
-        let shipping = (parts.ship && services.registry.is_some())
+        let (name, ship) = (parts.name(), parts.ship);
+        let OpenServices { apps, dependencies, auth } =
+            parts.open(&url, &token, &mut http, &stop).await?;
+        let services = Arc::new(apps);
+        let shipping = (ship && services.registry.is_some())
             .then(|| start_shipping(Arc::clone(&services), bundled_documents(), stop.clone()));
         let readiness = ReadinessCheck::new(Arc::clone(&services), shipping.clone(), dependencies);
         http.routes = http.routes.merge(
