@@ -194,7 +194,10 @@ impl CommandOutput {
 }
 
 /// Formats a count with its noun: `1 step`, `3 steps`.
-pub(crate) fn count(number: usize, noun: &str) -> impl Display {
-    let ending = if number == 1 { "" } else { "s" };
+pub(crate) fn count<N>(number: N, noun: &str) -> impl Display
+where
+    N: Copy + Display + PartialEq + From<u8>,
+{
+    let ending = if number == N::from(1) { "" } else { "s" };
     format!("{number} {noun}{ending}")
 }

@@ -170,24 +170,20 @@ pub(super) async fn restore(
     }
     output.line(format_args!("restored the backup of {} to {}", manifest.made_at, data.display()));
     let lines = [
-        documents.map(|all| format!("{} with the right checksums", count_u64(all, "document"))),
-        runs.map(|runs| format!("{} with complete journals", count_u64(runs.runs, "run"))),
-        records.map(|all| format!("{} in a complete chain", count_u64(all, "audit record"))),
+        documents.map(|all| format!("{} with the right checksums", count(all, "document"))),
+        runs.map(|runs| format!("{} with complete journals", count(runs.runs, "run"))),
+        records.map(|all| format!("{} in a complete chain", count(all, "audit record"))),
     ];
     for line in lines.into_iter().flatten() {
         output.line(format_args!("  {line}"));
     }
     if 0 < suspended {
-        let runs = count_u64(suspended, "run");
+        let runs = count(suspended, "run");
         output.line(format_args!(
             "{WARN}{runs} not finished, waiting for a person{WARN:#}: a2s runs --status waiting"
         ));
     }
     Ok(())
-}
-
-fn count_u64(number: u64, noun: &str) -> impl std::fmt::Display {
-    count(usize::try_from(number).unwrap_or(usize::MAX), noun)
 }
 
 fn backup_error(message: impl Into<String>) -> CliError {

@@ -116,26 +116,34 @@ fn describe_edge(edge: &GraphEdge) -> String {
 }
 
 fn print_compatible(heading: &str, feeds: &[CompatibleIo], output: &mut CommandOutput) {
-    if feeds.is_empty() {
-        return;
-    }
-    output.line(format_args!("  {BOLD}{heading}{BOLD:#}"));
-    for feed in feeds {
+    let lines = feeds.iter().map(|feed| {
         let CompatibleIo { capability, output: given, input, .. } = feed;
         let kind = feed.output_type.as_deref().or(feed.input_type.as_deref()).unwrap_or("any type");
         let (given, input) = (sanitize(given), sanitize(input));
-        output.line(format_args!("    {capability}  {given} → {input}  {DIM}{kind}{DIM:#}"));
-    }
+        format!("{capability}  {given} → {input}  {DIM}{kind}{DIM:#}")
+    });
+    print_section(heading, lines, output);
 }
 
 fn print_prerequisites(searches: &[PrerequisiteSearch], output: &mut CommandOutput) {
-    if searches.is_empty() {
+    let lines = searches.iter().map(|search| {
+        let PrerequisiteSearch { capability, input, .. } = search;
+        format!("{capability}  id → {}", sanitize(input))
+    });
+    print_section("needs an id from", lines, output);
+}
+
+/// Prints lines below a heading; nothing without lines.
+fn print_section(
+    heading: &str,
+    lines: impl ExactSizeIterator<Item = String>,
+    output: &mut CommandOutput,
+) {
+    if lines.len() == 0 {
         return;
     }
-    output.line(format_args!("  {BOLD}needs an id from{BOLD:#}"));
-    for PrerequisiteSearch { capability, input, .. } in searches {
-        output.line(format_args!("    {capability}  id → {}", sanitize(input)));
-    }
+    output.line(format_args!("  {BOLD}{heading}{BOLD:#}"));
+    lines.for_each(|line| output.line(format_args!("    {line}")));
 }
 
 pub(super) fn print_impact(heading: &str, impact: &YankImpact, output: &mut CommandOutput) {

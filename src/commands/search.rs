@@ -153,7 +153,7 @@ fn print_hit(hit: &SearchHit, output: &mut CommandOutput) {
         .collect();
     let inputs = if inputs.is_empty() { "none".to_owned() } else { inputs.join(", ") };
     let record = match hit.success_rate {
-        Some(rate) => format!("{:.0} % of {} good", rate * 100.0, count(runs(hit), "run")),
+        Some(rate) => format!("{:.0} % of {} good", rate * 100.0, count(hit.usage_count, "run")),
         None => "not run yet".to_owned(),
     };
     let complexity = hit.complexity.as_str();
@@ -176,8 +176,4 @@ fn print_terms(hit: &SearchHit, output: &mut CommandOutput) {
         "      {DIM}{:<14}                 {:.4}{DIM:#}",
         "rank_score", hit.rank_score
     ));
-}
-
-fn runs(hit: &SearchHit) -> usize {
-    usize::try_from(hit.usage_count).unwrap_or(usize::MAX)
 }

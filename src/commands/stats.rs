@@ -36,7 +36,7 @@ fn print(stats: &CapabilityStats, output: &mut CommandOutput) {
     let neither = runs.saturating_sub(successes + faults);
     output.line(format_args!(
         "  {BOLD}{}{BOLD:#}: {successes} good, {faults} bad, {neither} neutral",
-        count(size(*runs), "run")
+        count(*runs, "run")
     ));
     let rate = match standing.success_rate {
         Some(rate) => format!("{:.1} %", rate * 100.0),
@@ -58,7 +58,7 @@ fn print(stats: &CapabilityStats, output: &mut CommandOutput) {
     }
     output.line(format_args!(
         "  {DIM}reported by {}, last run {last_run}{DIM:#}",
-        count(size(stats.reporters), "executor")
+        count(stats.reporters, "executor")
     ));
     for failure in &stats.failures {
         print_failure(failure, output);
@@ -78,8 +78,4 @@ fn print_failure(failure: &FailureCount, output: &mut CommandOutput) {
     };
     let times = failure.count;
     output.line(format_args!("  {times:>6} × {BOLD}{code}{BOLD:#}{class}  {DIM}{blame}{DIM:#}"));
-}
-
-fn size(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }

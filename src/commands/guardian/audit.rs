@@ -47,10 +47,9 @@ pub(super) fn verify(
         }));
         return Ok(());
     }
-    let number = usize::try_from(verified.records).unwrap_or(usize::MAX);
     let head = verified.head.as_deref().unwrap_or("none");
-    let segments = usize::try_from(verified.segments).unwrap_or(usize::MAX);
-    let (number, segments) = (count(number, "record"), count(segments, "segment"));
+    let (number, segments) =
+        (count(verified.records, "record"), count(verified.segments, "segment"));
     output.line(format_args!("{GOOD}whole{GOOD:#}   {number}, {segments}"));
     if let Some(follows) = &verified.follows {
         output.line(format_args!("        {DIM}earlier segments end with {follows}{DIM:#}"));
