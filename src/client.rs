@@ -7,7 +7,7 @@ use agent::{ClientError, is_loopback};
 use reqwest::StatusCode;
 use url::Url;
 
-use crate::cli_error::{BAD_ANSWER, CliError, CliExitCode, NOT_REACHABLE};
+use crate::cli_error::{BAD_ANSWER, CliError, CliExitCode, NO_ROUTE, NOT_REACHABLE};
 
 pub(crate) use agent::ServiceClient;
 
@@ -100,6 +100,28 @@ impl From<ClientError> for CliError {
             hint,
             is_printed: false,
             diagnostics: problem.diagnostics,
+        }
+    }
+}
+
+/// The reason why an optional part of a report is missing.
+#[derive(Debug)]
+pub(crate) enum MissingPart {
+    /// The caller may not read it.
+    NotPermitted,
+    /// The service does not have it.
+    NotServed,
+    /// It could not be read.
+    Failed(CliError),
+}
+
+impl From<ClientError> for MissingPart {
+    fn from(error: ClientError) -> Self {
+        let ClientError::Refused { problem } = &error else { return Self::Failed(error.into()) };
+        match problem.status {
+            401 | 403 => Self::NotPermitted,
+            404 if problem.code == NO_ROUTE.id => Self::NotServed,
+            _ => Self::Failed(error.into()),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::cli::UsageArgs;
 use crate::cli_error::CliError;
-use crate::client::ServiceClient;
+use crate::client::{MissingPart, ServiceClient};
 use crate::clock;
 use crate::output::{BOLD, CommandOutput, DIM, WARN, count, sanitize};
 
@@ -22,7 +22,16 @@ pub(super) async fn usage(
     let request = client.request(Method::GET, &["v1", "usage"]).query(&query);
     let runs: UsageReport = client.json(request).await?;
     // An executor alone counts no searches, and only an administrator sees them.
-    let searches: Option<SearchCounts> = client.get(&["v1", "search-counts"]).await.ok();
+    let searches: Option<SearchCounts> = match client.get(&["v1", "search-counts"]).await {
+        Ok(searches) => Some(searches),
+        Err(error) => {
+            if let MissingPart::Failed(error) = error.into() {
+                let message = sanitize(&error.message);
+                output.note(format_args!("{WARN}note{WARN:#} without searches: {message}"));
+            }
+            None
+        }
+    };
     if output.is_json() {
         output.json_line(&json!({ "runs": runs, "searches": searches }));
         return Ok(());
@@ -35,7 +44,7 @@ pub(super) async fn usage(
 }
 
 fn print(usage: &UsageReport, output: &mut CommandOutput) {
-    let runs = count(size(usage.total.runs), "run");
+    let runs = count(usage.total.runs, "run");
     output.line(format_args!("{BOLD}{runs}{BOLD:#} since {:.0}", usage.since));
     if !usage.complete {
         output.line(format_args!("{WARN}only the latest are counted{WARN:#}"));
@@ -89,8 +98,4 @@ fn print_searches(searches: &SearchCounts, since: Timestamp, output: &mut Comman
         "{BOLD}{all} {word}{BOLD:#} since {:.0}: {weak} with a weak best hit, {without} without a hit",
         searches.since.max(since),
     ));
-}
-
-fn size(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }

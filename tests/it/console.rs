@@ -2,11 +2,14 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "callers pass literals")]
 
-use reqwest::Method;
+use axum::extract::Request;
+use axum::response::IntoResponse as _;
+use axum::{Json, Router};
 use reqwest::header::HeaderMap;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::harness::{RUNTIME, World};
+use crate::harness::{RUNTIME, World, serve};
 
 /// The response to a browser.
 struct Shown {
@@ -212,6 +215,58 @@ fn a_run_becomes_a_file_that_is_checked() {
     world.write("other.html", "<html></html>");
     let refused = world.a2s(&["runs", "verify", "other.html"]).exits(1);
     assert!(refused.stderr.contains("has no run"), "{refused:?}");
+}
+
+/// Serves a world, but its response to requests for one path is a problem. Returns the address.
+fn serve_with_problem(world: &World, path: &'static str, problem: Value) -> String {
+    let (url, status) = (world.url().to_owned(), problem["status"].as_u64().unwrap());
+    let status = StatusCode::from_u16(u16::try_from(status).unwrap()).unwrap();
+    serve(Router::new().fallback(async move |request: Request| {
+        if request.uri().path() == path {
+            return (status, Json(problem.clone())).into_response();
+        }
+        let target = format!("{}{}", url.trim_end_matches('/'), request.uri());
+        let token = request.headers()["authorization"].clone();
+        let sent = crate::http::client().get(target).header("authorization", token).send().await;
+        let response = sent.unwrap();
+        (response.status(), response.bytes().await.unwrap()).into_response()
+    }))
+}
+
+#[test]
+fn only_a_missing_permission_hides_a_part_of_a_report() {
+    let mut world = World::down(&[]);
+    let policy = world.write("policy.yaml", POLICY);
+    world.add_flags(&["--policy", &policy]);
+    world.start();
+    world.a2s(&["run", "CheckGrammar", "--input", "text=x"]).exits(3);
+    let run = world.a2s(&["runs", "--json"]).exits(0).one()["executions"][0]["id"].clone();
+    let run = run.as_str().unwrap();
+    let reports: [(&str, &[&str], &str); 2] = [
+        ("/v1/search-counts", &["usage", "--json"], "without searches"),
+        (
+            "/v1/guardian/records",
+            &["runs", "export", run, "-o", "part.html", "--json"],
+            "without records of the guardian",
+        ),
+    ];
+    for (path, arguments, note) in reports {
+        for (status, code, is_hidden) in
+            [(403, "A2S222", true), (404, "A2S507", true), (500, "A2S220", false)]
+        {
+            let problem = json!({
+                "type": format!("/errors/{code}"), "title": "title", "status": status, "code": code,
+                "detail": "the disk is full",
+            });
+            let url = serve_with_problem(&world, path, problem);
+            let ran = world.a2s(&[arguments, &["--url", &url]].concat()).exits(0);
+            let report = ran.one();
+            let part = report.get("searches").or_else(|| report.get("records"));
+            assert_eq!(part, Some(&Value::Null), "{ran:?}");
+            let reason = format!("{note}: the disk is full");
+            assert_eq!(ran.stderr.contains(&reason), !is_hidden, "{path} {status}: {ran:?}");
+        }
+    }
 }
 
 #[test]

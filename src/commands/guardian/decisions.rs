@@ -1,5 +1,6 @@
 //! `a2s guardian decisions|policy|try`: the decisions of a running guardian, and policies tried on them.
 
+use agent::ClientError;
 use guardian::{GuardianRecordList, Policy, PolicyTrial, RecordFilter, TrialDecision};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -45,11 +46,11 @@ pub(in crate::commands) async fn read_page(
     filter: &RecordFilter,
     limit: usize,
     before: Option<u64>,
-) -> Result<GuardianRecordList, CliError> {
+) -> Result<GuardianRecordList, ClientError> {
     let request = client.request(Method::GET, &["v1", "guardian", "records"]).query(filter);
     let request = request.query(&[("limit", limit.min(LARGEST_PAGE))]);
     let request = request.query(&before.map(|before| [("before", before)]));
-    Ok(client.json(request).await?)
+    client.json(request).await
 }
 
 pub(super) async fn show_policy(

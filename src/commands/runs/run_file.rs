@@ -3,17 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use a2s_api::{ExchangeList, Run, RunEvent, RunStatus, StepExchange};
+use agent::ClientError;
 use guardian::{LogVerification, RecordFilter};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::cli_error::{BAD_ARGUMENT, CliError, CliExitCode};
-use crate::client::ServiceClient;
+use crate::client::{MissingPart, ServiceClient};
 use crate::clock;
 use crate::commands::guardian::read_page;
 use crate::commands::run::follow_once;
-use crate::output::{BAD, CommandOutput, DIM, GOOD, count};
+use crate::output::{BAD, CommandOutput, DIM, GOOD, WARN, count, sanitize};
 use crate::serve::console::run_page;
 
 /// The version of the format.
@@ -56,7 +57,10 @@ pub(super) async fn export(
         return Err(CliError::new(CliExitCode::Bad, BAD_ARGUMENT, message)
             .with_hint("Export it when it has ended, or cancel it with `a2s cancel`."));
     }
-    let records = read_records(&run, client).await.ok();
+    let (records, missing) = match read_records(&run, client).await {
+        Ok(records) => (Some(records), None),
+        Err(error) => (None, Some(MissingPart::from(error))),
+    };
     let log_head = match records {
         Some(_) => verify_log(client).await?.head,
         None => None,
@@ -81,12 +85,14 @@ pub(super) async fn export(
         output.json_line(&json!({"file": path, "events": file.events.len(), "records": records}));
     } else {
         output.line(format_args!("{GOOD}wrote{GOOD:#}  {}", path.display()));
-        if file.records.is_none() {
-            output.line(format_args!(
-                "       {DIM}without records of the guardian: they need the owner's token{DIM:#}"
-            ));
-        }
     }
+    let reason = match missing {
+        None => return Ok(()),
+        Some(MissingPart::NotPermitted) => "they need the owner's token".to_owned(),
+        Some(MissingPart::NotServed) => "this service has no guardian".to_owned(),
+        Some(MissingPart::Failed(error)) => sanitize(&error.message).into_owned(),
+    };
+    output.note(format_args!("{WARN}note{WARN:#} without records of the guardian: {reason}"));
     Ok(())
 }
 
@@ -165,7 +171,7 @@ async fn read_exchanges(id: &str, client: &ServiceClient) -> Result<Vec<StepExch
 }
 
 /// Reads the guardian's records of a run, the oldest first.
-async fn read_records(run: &Run, client: &ServiceClient) -> Result<Vec<Value>, CliError> {
+async fn read_records(run: &Run, client: &ServiceClient) -> Result<Vec<Value>, ClientError> {
     let filter = RecordFilter {
         run: Some(run.id.to_string()),
         since: Some(run.started_at),
