@@ -1,6 +1,7 @@
 //! Time per step of chains beside a bare `reqwest` loop over the same service, and five steps side by
 //! side beside one request.
 
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::time::{Duration, Instant};
 
 use reqwest::Client;
@@ -50,6 +51,7 @@ pub(crate) async fn measure(client: &Client, rounds: usize, durabilities: &[&str
     println!("ready after start, with the shipped documents");
     println!("  empty folder, publishing them  {:>8.1} ms", milliseconds(ready));
     println!("  same folder again              {:>8.1} ms", milliseconds(again));
+    println!("data flush of 4 KiB              {:>8.3} ms", milliseconds(data_flush(rounds)));
 
     let methods = [Method::Get, Method::Post];
     let mut questions = Vec::new();
@@ -104,6 +106,22 @@ pub(crate) async fn measure(client: &Client, rounds: usize, durabilities: &[&str
     println!();
     println!("bare: one request per step with its JSON read; with a guardian, two POSTs more:");
     println!("small, of a few bytes that nobody reads, or the same questions to the same guardian");
+}
+
+/// The time to write 4 KiB into a file that is long enough, and to wait until they are on the disk: the least
+/// that durability can cost on the file system of the data folders.
+fn data_flush(rounds: usize) -> Duration {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&[0; 1 << 20]).unwrap();
+    file.sync_all().unwrap();
+    let mut flush = |round: usize| {
+        let begun = Instant::now();
+        file.seek(SeekFrom::Start((round as u64 % 256) << 12)).unwrap();
+        file.write_all(&[1; 4 << 10]).unwrap();
+        file.sync_data().unwrap();
+        begun.elapsed()
+    };
+    mean(&mut (0..rounds).map(&mut flush).collect::<Vec<_>>())
 }
 
 /// What others make of the same chains.
