@@ -18,8 +18,10 @@
 //! guardian rebuilds a damaged one from the segments.
 //!
 //! A record is on disk before its response is sent, except for permissions of steps that change nothing,
-//! which follow within milliseconds ([`AuditWriter::append_soon`]). When the log is opened again, a line that a crash left
-//! unfinished is moved to a separate file in the same folder, and the chain records that.
+//! which follow within milliseconds ([`AuditWriter::append_soon`]). It is flushed in `audit.redo`, which has a fixed
+//! length, so that the log itself need not be flushed each time. When the log is opened again, records that a
+//! crash lost are restored from there, a line that it left unfinished is moved to a separate file in the same
+//! folder, and the chain records that.
 
 mod audit_record;
 mod checkpoint;
@@ -28,6 +30,7 @@ mod hash_chain;
 mod newest_records;
 mod record_filter;
 mod records;
+mod redo_file;
 mod restore_state;
 mod segments;
 mod writer;

@@ -9,13 +9,14 @@ use serde_json::Value;
 use super::audit_record::AuditRecord;
 use super::checkpoint::CheckpointWriter;
 use super::records::{MAX_LINE, digest_of, read_link, segment_number};
+use super::redo_file::{self, RedoFile};
 use super::segments::{LogFiles, file_name, open_private};
 use crate::error::Error;
 
 /// The settings for writing a log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// Set when each record is flushed to the disk itself, not only to the system.
+    /// Set when each record is flushed to the disk itself, in the log or in the redo file.
     pub(crate) sync: bool,
     /// The maximum size of all segments together, in bytes.
     pub(crate) max_bytes: Option<u64>,
@@ -30,9 +31,11 @@ pub(crate) struct HashChain {
     _lock: File,
     segments: LogFiles,
     file: File,
+    /// The second copy of the last records, when each record is flushed.
+    redo: Option<RedoFile>,
     options: Options,
-    /// The number of the current segment.
-    segment: u64,
+    /// The current segment, and its last record.
+    end: ChainEnd,
     /// Set when the current segment was closed and the next one does not exist yet.
     is_closed: bool,
     /// The total length of the closed segments, in bytes.
@@ -41,28 +44,33 @@ pub(crate) struct HashChain {
     length: u64,
     /// Set when the file may hold more than that, because a write failed.
     is_torn: bool,
-    /// The number of the last record.
-    last_number: u64,
-    /// The digest of the last record.
-    head: Option<String>,
 }
 
 impl Drop for HashChain {
     fn drop(&mut self) {
         self.checkpoints.finish();
+        if self.redo.is_some() {
+            // If this fails, the next start finds the records in the redo file.
+            let _ = self.file.sync_data().and_then(|()| redo_file::remove(&self.segments));
+        }
     }
 }
 
 /// The end of a chain.
-struct ChainEnd {
+#[derive(Debug)]
+pub(super) struct ChainEnd {
+    /// The number of the segment that the next record belongs to.
     segment: u64,
-    number: u64,
-    head: Option<String>,
+    /// The number of the last record.
+    pub(super) number: u64,
+    /// The digest of the last record.
+    pub(super) head: Option<String>,
 }
 
 impl HashChain {
-    /// Opens or creates the log. An unfinished record that a crash left at its end is moved to a file with
-    /// `.torn` added to the name; the second value is its length.
+    /// Opens or creates the log. Records that a crash lost are restored from the redo file. An unfinished
+    /// record that a crash left at its end is moved to a file with `.torn` added to the name; the second value
+    /// is its length.
     pub(crate) fn open(path: &Path, options: Options) -> Result<(Self, Option<u64>), Error> {
         let segments = LogFiles::new(path);
         let unavailable = |source| Error::AuditUnavailable { path: path.to_owned(), source };
@@ -71,7 +79,10 @@ impl HashChain {
         let mut file = open_private(path).map_err(unavailable)?;
         // A guardian of a version without segments locks this one alone.
         lock_file(&file, path)?;
-        let tail = FileTail::read(&mut file, path)?;
+        let tail = match redo_file::restore_lost_records(&segments, &mut file)? {
+            Some(end) => FileTail::read_before(&mut file, path, end)?,
+            None => FileTail::read(&mut file, path)?,
+        };
         let end = match tail.last(path)? {
             Some((number, head)) => {
                 let segment = read_segment_number(&mut file).map_err(unavailable)?;
@@ -80,36 +91,40 @@ impl HashChain {
             None => find_end_of_closed(&segments)?,
         };
         let length = tail.whole_length();
-        let torn = tail.torn();
+        let torn = read_from(&mut file, length).map_err(unavailable)?;
         let torn_length = (!torn.is_empty()).then_some(torn.len() as u64);
         if torn_length.is_some() {
-            save_torn_line(path, torn)
+            save_torn_line(path, &torn)
                 .and_then(|()| file.set_len(length))
                 .and_then(|()| file.sync_all())
                 .map_err(unavailable)?;
         }
         let closed_bytes = sum_closed_bytes(&segments).map_err(unavailable)?;
-        let ChainEnd { segment, number, head } = end;
+        let redo = if options.sync {
+            Some(RedoFile::open(&segments).map_err(unavailable)?)
+        } else {
+            redo_file::remove(&segments).map_err(unavailable)?;
+            None
+        };
         let chain = Self {
             checkpoints: CheckpointWriter::default(),
             _lock: lock,
             segments,
             file,
+            redo,
             options,
-            segment,
+            end,
             is_closed: false,
             closed_bytes,
             length,
             is_torn: false,
-            last_number: number,
-            head,
         };
         Ok((chain, torn_length))
     }
 
     /// Brings the checkpoint up to the closed segments, in the background.
     pub(crate) fn write_checkpoint(&mut self) {
-        if 1 < self.segment {
+        if 1 < self.end.segment {
             self.checkpoints.start(&self.segments);
         }
     }
@@ -132,19 +147,19 @@ impl HashChain {
         if self.is_closed {
             self.begin_segment()?;
         }
-        let is_later_segment = 1 < self.segment && self.length == 0;
-        let header = is_later_segment.then(|| AuditRecord::new_segment(self.segment, entries));
+        let is_later_segment = 1 < self.end.segment && self.length == 0;
+        let header = is_later_segment.then(|| AuditRecord::new_segment(self.end.segment, entries));
         let texts = header.iter().map(AuditRecord::as_ref).chain(entries.iter().map(AsRef::as_ref));
         let (lines, number, head) = self.chain_lines(texts)?;
         let length = self.length + lines.len() as u64;
         self.check_size(length)?;
         self.is_torn = true;
         self.file.write_all(&lines)?;
-        if self.options.sync {
-            self.file.sync_data()?;
+        if let Some(redo) = &mut self.redo {
+            redo.write(&lines, &self.file, length)?;
         }
         self.is_torn = false;
-        (self.last_number, self.head, self.length) = (number, head, length);
+        (self.end.number, self.end.head, self.length) = (number, head, length);
         Ok(())
     }
 
@@ -153,7 +168,7 @@ impl HashChain {
         &self,
         texts: impl Iterator<Item = &'e [u8]>,
     ) -> io::Result<(Vec<u8>, u64, Option<String>)> {
-        let (mut number, mut head) = (self.last_number, self.head.clone());
+        let (mut number, mut head) = (self.end.number, self.end.head.clone());
         let mut lines = Vec::new();
         for text in texts {
             number += 1;
@@ -188,15 +203,18 @@ impl HashChain {
     /// Renames the current segment to its name as a closed one. After a crash at this point, there is no
     /// current segment, and the next start begins one.
     fn close_segment(&mut self) -> io::Result<()> {
-        let path = self.segments.closed_path(self.segment);
+        let path = self.segments.closed_path(self.end.segment);
         if path.try_exists()? {
             let name = file_name(&path);
             return Err(io::Error::other(format!("the segment {name} exists already")));
         }
         self.file.sync_all()?;
+        if let Some(redo) = &mut self.redo {
+            redo.end_pass();
+        }
         std::fs::rename(self.segments.active_path(), &path)?;
         self.is_closed = true;
-        self.segment += 1;
+        self.end.segment += 1;
         self.closed_bytes += self.length;
         self.length = 0;
         self.segments.sync_folder()
@@ -226,7 +244,7 @@ fn lock_file(file: &File, path: &Path) -> Result<(), Error> {
 }
 
 /// The end of a file: its last records, and the unfinished line that a crash left after them.
-struct FileTail {
+pub(super) struct FileTail {
     bytes: Vec<u8>,
     /// The number of bytes that are whole lines.
     whole: usize,
@@ -236,14 +254,18 @@ struct FileTail {
 
 impl FileTail {
     fn read(file: &mut File, path: &Path) -> Result<Self, Error> {
-        let read = |file: &mut File| -> io::Result<Self> {
-            let end = file.metadata()?.len();
-            let bytes = read_tail(file, end)?;
-            let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-            Ok(Self { bytes, whole, end })
-        };
-        let unavailable = |source| Error::AuditUnavailable { path: path.to_owned(), source };
-        let tail = read(file).map_err(unavailable)?;
+        let end = file.metadata().map(|metadata| metadata.len());
+        let end =
+            end.map_err(|source| Error::AuditUnavailable { path: path.to_owned(), source })?;
+        Self::read_before(file, path, end)
+    }
+
+    /// The end of a file that is cut at a length.
+    pub(super) fn read_before(file: &mut File, path: &Path, end: u64) -> Result<Self, Error> {
+        let bytes = read_tail(file, end)
+            .map_err(|source| Error::AuditUnavailable { path: path.to_owned(), source })?;
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let tail = Self { bytes, whole, end };
         if tail.whole == 0 && (tail.bytes.len() as u64) < tail.end {
             let reason = "its last line is too long to be a record".to_owned();
             return Err(Error::AuditBroken { path: path.to_owned(), reason });
@@ -251,7 +273,7 @@ impl FileTail {
         Ok(tail)
     }
 
-    fn torn(&self) -> &[u8] {
+    pub(super) fn torn(&self) -> &[u8] {
         &self.bytes[self.whole..]
     }
 
@@ -260,7 +282,7 @@ impl FileTail {
     }
 
     /// Returns the number and the digest of the last record.
-    fn last(&self, path: &Path) -> Result<Option<(u64, String)>, Error> {
+    pub(super) fn last(&self, path: &Path) -> Result<Option<(u64, String)>, Error> {
         let lines = self.bytes[..self.whole].strip_suffix(b"\n");
         let last = lines.and_then(|lines| lines.rsplit(|&byte| byte == b'\n').next());
         let Some(line) = last else { return Ok(None) };
@@ -283,7 +305,7 @@ fn read_segment_number(file: &mut File) -> io::Result<u64> {
 }
 
 /// Finds the end of the closed segments, when the current one has no record yet.
-fn find_end_of_closed(segments: &LogFiles) -> Result<ChainEnd, Error> {
+pub(super) fn find_end_of_closed(segments: &LogFiles) -> Result<ChainEnd, Error> {
     let unavailable =
         |source| Error::AuditUnavailable { path: segments.active_path().to_owned(), source };
     let Some(&last) = segments.closed_numbers().map_err(unavailable)?.last() else {
@@ -318,10 +340,19 @@ fn sum_closed_bytes(segments: &LogFiles) -> io::Result<u64> {
 
 /// Reads the last bytes of the file, at most twice [`MAX_LINE`].
 fn read_tail(file: &mut File, end: u64) -> io::Result<Vec<u8>> {
-    file.seek(SeekFrom::Start(end.saturating_sub(2 * MAX_LINE)))?;
+    let start = end.saturating_sub(2 * MAX_LINE);
+    file.seek(SeekFrom::Start(start))?;
     let mut tail = Vec::new();
-    file.take(2 * MAX_LINE).read_to_end(&mut tail)?;
+    file.take(end - start).read_to_end(&mut tail)?;
     Ok(tail)
+}
+
+/// Reads the rest of the file.
+fn read_from(file: &mut File, start: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut rest = Vec::new();
+    file.read_to_end(&mut rest)?;
+    Ok(rest)
 }
 
 fn save_torn_line(path: &Path, torn: &[u8]) -> io::Result<()> {

@@ -37,6 +37,11 @@ impl LogFiles {
         self.sibling_path("checkpoint")
     }
 
+    /// The path of the redo file, which has the records that may not be on the disk in the log yet.
+    pub(crate) fn redo_path(&self) -> PathBuf {
+        self.sibling_path("redo")
+    }
+
     /// The path of the lock file, which the one writing process locks.
     pub(crate) fn lock_path(&self) -> PathBuf {
         self.sibling_path("lock")
@@ -86,7 +91,11 @@ pub(crate) fn file_name(path: &Path) -> String {
 /// Opens or creates a file that only its owner may read, for reading and appending.
 pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true);
+    open_private_with(options.read(true).append(true).create(true), path)
+}
+
+/// Opens a file that only its owner may read.
+pub(super) fn open_private_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -120,6 +129,7 @@ mod tests {
             "audit.000004.jsonl.gz",
             "audit.checkpoint",
             "audit.lock",
+            "audit.redo",
         ] {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
