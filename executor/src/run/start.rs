@@ -1,7 +1,8 @@
 //! Starting a run: once for each idempotency key, and once for each plan.
 //!
 //! A start goes through stages, each a type that only the stage before can make: what is requested
-//! ([`RequestedRun`]), resolved and prepared ([`PreparedRun`]), admitted by the guardians
+//! ([`RequestedRun`]), resolved ([`ResolvedRun`](super::resolver::ResolvedRun)), prepared
+//! ([`PreparedRun`]), admitted by the guardians
 //! ([`AdmittedRun`]), recorded ([`RecordedRun`]), and running ([`RunTask`]).
 
 use std::sync::Arc;
@@ -20,9 +21,10 @@ use super::plan::RedeemedPlan;
 use super::pre_run_guard::PreRunGuard;
 use super::resolver::PreparedRun;
 use super::run_task::RunTask;
-use super::scheduler::{RunScheduler, RunSlot};
+use super::scheduler::{ActiveRun, RunScheduler, RunSlot};
 use super::service::RunService;
 use crate::config::Config;
+use crate::engine::CancelReason;
 use crate::error::{Error, ErrorKind};
 use crate::journal::EVENT_VERSION;
 use crate::journal::lease::RunLease;
@@ -344,8 +346,10 @@ impl RecordedRun {
                 Ok(run)
             }
             Self::Started { started, commit } => {
-                let run = started.begin(scheduler).ok_or_else(no_beginning)?;
-                commit.wait().await?;
+                let (run, active) = started.begin(scheduler).ok_or_else(no_beginning)?;
+                // Nothing of a start that is lost can be recorded.
+                let lost = |_: &Error| active.cancel.cancel(CancelReason::LeaseLost);
+                commit.wait().await.inspect_err(lost)?;
                 Ok(run)
             }
         }
@@ -353,7 +357,8 @@ impl RecordedRun {
 }
 
 impl StartedRun {
-    fn begin(self, scheduler: &Arc<RunScheduler>) -> Option<Run> {
+    /// Drives the run, and returns it as it begins.
+    fn begin(self, scheduler: &Arc<RunScheduler>) -> Option<(Run, Arc<ActiveRun>)> {
         let Self { first, principal, plan, inputs, session, secrets, lease, slot } = self;
         let run = first.run;
         tracing::info!(%run, capability = %plan.root.pin.name, %principal, "run started");
@@ -365,8 +370,9 @@ impl StartedRun {
         let answer = state.to_run();
         let progress = RunProgress::from_events(&events);
         let active = scheduler.activate(state, lease, secrets);
+        let begun = (answer, Arc::clone(&active));
         scheduler.spawn(RunTask { run, principal, active, plan, header, progress, slot }, false);
-        Some(answer)
+        Some(begun)
     }
 }
 
