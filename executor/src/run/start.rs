@@ -271,7 +271,7 @@ impl AdmittedRun {
             }
         };
         let Some(slot) = slot else {
-            return Ok(RecordedRun::Queued { first, queued });
+            return Ok(RecordedRun::Queued(Box::new([first, queued])));
         };
         let lease = RunLease::granted_after(asked, lease, LeaseEpoch::FIRST);
         let plan = execution_plan;
@@ -313,8 +313,8 @@ impl AdmittedRun {
 
 /// A run that is recorded.
 enum RecordedRun {
-    /// It waits for a slot.
-    Queued { first: RunEvent, queued: RunEvent },
+    /// It waits for a slot, and has these events.
+    Queued(Box<[RunEvent; 2]>),
     /// It has a slot and a lease. It may begin before its commit is complete; the caller may know of it only
     /// after that.
     Started { started: Box<StartedRun>, commit: PendingCommit },
@@ -339,9 +339,9 @@ impl RecordedRun {
         let no_beginning =
             || Error::new(ErrorKind::Internal, "the journal of the run has no first event");
         match self {
-            Self::Queued { first, queued } => {
+            Self::Queued(events) => {
                 scheduler.note_queued();
-                let run = fold_events(&[first, queued]).ok_or_else(no_beginning)?;
+                let run = fold_events(&*events).ok_or_else(no_beginning)?;
                 tracing::info!(run = %run.id, capability = %run.name, "run queued");
                 Ok(run)
             }

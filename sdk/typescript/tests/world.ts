@@ -55,7 +55,6 @@ export interface World {
 /** Starts the program, which ends with the test. */
 export async function startWorld(context: TestContext): Promise<World> {
     const folder = mkdtempSync(join(tmpdir(), "a2s-sdk-"));
-    context.after(() => rmSync(folder, { recursive: true, force: true }));
     const services = await serve(context, answer);
     const url = `http://127.0.0.1:${await freePort()}`;
     const data = join(folder, "data");
@@ -68,7 +67,11 @@ export async function startWorld(context: TestContext): Promise<World> {
     args.push("--policy", join(folder, "policy.yaml"), "--embedder", "builtin-fast");
     const output = openSync(log, "w");
     const child = spawn(PROGRAM as string, args, { stdio: ["ignore", output, output] });
-    context.after(() => stop(child));
+    context.after(async () => {
+        // In this order: the program writes into the folder until it has ended.
+        await stop(child);
+        rmSync(folder, { recursive: true, force: true });
+    });
     await becomeReady(url, child, log);
     const token = readFileSync(join(data, "token"), "utf8").trim();
     const retry = { pause: 50, approvalPause: 50 };

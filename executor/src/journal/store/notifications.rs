@@ -24,6 +24,10 @@ pub(crate) enum Notification {
     /// A caller wants this run to end.
     Cancel(Uuid),
     /// A run has ended or waits.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "only executors of a server send it")
+    )]
     RunAtRest,
     /// There are runs that no executor drives.
     RunsAvailable,
