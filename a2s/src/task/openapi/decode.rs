@@ -368,7 +368,7 @@ impl<'n> OpenApiDecoder<'n, '_> {
 
 /// Returns true when a text at or below `node` may be a reference to another part of the specification than
 /// its `components`.
-fn refers_beyond_components(node: &TreeNode) -> bool {
+fn refers_beyond_components(node: &TreeNode<'_>) -> bool {
     match &node.kind {
         NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => false,
         NodeValue::String(text) => text.starts_with('#') && !text.starts_with("#/components/"),
@@ -386,5 +386,5 @@ pub(super) fn outside_schemas(spot: &LocatedValue<'_>) -> Map<String, Value> {
     let kept = |key: &str| !left_out.contains(&key) && !key.starts_with("x-");
     let members = spot.node.members().unwrap_or_default().iter();
     let members = members.filter(|member| kept(&member.key));
-    members.map(|member| (member.key.clone(), member.value.to_value())).collect()
+    members.map(|member| (member.key.as_ref().to_owned(), member.value.to_value())).collect()
 }
