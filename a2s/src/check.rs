@@ -21,7 +21,7 @@ const MIN_LIKELY: usize = 4;
 /// Checks the whole capability, which was read from `root`; errors and warnings go to `findings`.
 pub(crate) fn check_data_flow(
     capability: &Capability,
-    root: &TreeNode,
+    root: &TreeNode<'_>,
     mode: CompileMode,
     findings: &mut DiagnosticSink,
 ) {
@@ -70,7 +70,7 @@ pub(crate) fn check_data_flow(
 
 struct DataFlowChecker<'c, 'f> {
     capability: &'c Capability,
-    root: &'c TreeNode,
+    root: &'c TreeNode<'c>,
     mode: CompileMode,
     /// True when every input must be declared.
     is_strict: bool,

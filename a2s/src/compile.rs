@@ -118,18 +118,18 @@ fn compile_in(source: &[u8], mode: CompileMode) -> Compilation {
 }
 
 /// The content of a document that its digest covers, in canonical form.
-struct DigestContent<'n>(&'n TreeNode);
+struct DigestContent<'n>(&'n TreeNode<'n>);
 
 impl Serialize for DigestContent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Some(members) = self.0.members() else { return self.0.serialize(serializer) };
         let content = members.iter().filter(|member| is_content(&member.key));
-        serializer.collect_map(content.map(|member| (member.key.as_str(), &member.value)))
+        serializer.collect_map(content.map(|member| (&*member.key, &member.value)))
     }
 }
 
 /// Reports a key that is too long for a new version. A version that was published before keeps its keys.
-fn check_keys(root: &TreeNode, mode: CompileMode, findings: &mut DiagnosticSink) {
+fn check_keys(root: &TreeNode<'_>, mode: CompileMode, findings: &mut DiagnosticSink) {
     if mode == CompileMode::Final {
         return;
     }
@@ -146,7 +146,7 @@ fn check_keys(root: &TreeNode, mode: CompileMode, findings: &mut DiagnosticSink)
 
 /// Reports control characters that change the display of text, in the texts by which people choose
 /// capabilities.
-fn check_shown_text(root: &TreeNode, mode: CompileMode, findings: &mut DiagnosticSink) {
+fn check_shown_text(root: &TreeNode<'_>, mode: CompileMode, findings: &mut DiagnosticSink) {
     if mode == CompileMode::Final {
         return;
     }
@@ -170,7 +170,7 @@ fn check_shown_text(root: &TreeNode, mode: CompileMode, findings: &mut Diagnosti
 
 fn check_text(
     path: &NodePath<'_>,
-    node: &TreeNode,
+    node: &TreeNode<'_>,
     mode: CompileMode,
     findings: &mut DiagnosticSink,
 ) {
@@ -204,7 +204,7 @@ fn check_text(
 }
 
 fn check_checksum(
-    root: &TreeNode,
+    root: &TreeNode<'_>,
     digest: Option<Digest>,
     mode: CompileMode,
     findings: &mut DiagnosticSink,

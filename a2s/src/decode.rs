@@ -22,7 +22,7 @@ pub use steps::MAX_STEPS;
 /// Reads a whole document. A part that cannot be read gets a placeholder, so that the rest is still
 /// checked; only `findings` shows that there were errors.
 pub(crate) fn decode_capability(
-    root: &TreeNode,
+    root: &TreeNode<'_>,
     mode: CompileMode,
     findings: &mut DiagnosticSink,
 ) -> Option<Capability> {

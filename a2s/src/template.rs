@@ -215,11 +215,11 @@ impl Template {
     }
 
     /// Reads a template. Errors go to `findings`, and a part that cannot be read becomes null.
-    pub(crate) fn decode(node: &TreeNode, path: &str, findings: &mut DiagnosticSink) -> Self {
+    pub(crate) fn decode(node: &TreeNode<'_>, path: &str, findings: &mut DiagnosticSink) -> Self {
         Self::decode_at(node, &NodePath::Start(path), findings)
     }
 
-    fn decode_at(node: &TreeNode, path: &NodePath<'_>, findings: &mut DiagnosticSink) -> Self {
+    fn decode_at(node: &TreeNode<'_>, path: &NodePath<'_>, findings: &mut DiagnosticSink) -> Self {
         match &node.kind {
             NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => {
                 Self::Literal(node.to_value())
@@ -234,9 +234,12 @@ impl Template {
                 Self::Array(items.iter().enumerate().map(decode).collect())
             }
             NodeValue::Object(members) => {
-                let decode = |member: &NodeMember| {
+                let decode = |member: &NodeMember<'_>| {
                     let path = NodePath::Member(path, &member.key);
-                    (member.key.clone(), Self::decode_at(&member.value, &path, findings))
+                    (
+                        member.key.as_ref().to_owned(),
+                        Self::decode_at(&member.value, &path, findings),
+                    )
                 };
                 Self::Object(members.iter().map(decode).collect())
             }
@@ -403,7 +406,8 @@ mod tests {
     fn render(template: &Value, variables: &Value) -> Result<Value, String> {
         let source = template.to_string();
         let mut findings = DiagnosticSink::default();
-        let (tree, _) = crate::tree::parse(format!("{{\"t\": {source}}}").as_bytes());
+        let text = format!("{{\"t\": {source}}}");
+        let (tree, _) = crate::tree::parse(text.as_bytes());
         let template = Template::decode(tree.unwrap().get("t").unwrap(), "", &mut findings);
         if let Some(diagnostic) = findings.diagnostics.iter().next() {
             return Err(diagnostic.message.clone());

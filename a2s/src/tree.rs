@@ -8,6 +8,7 @@ mod json;
 mod node_path;
 mod yaml;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
@@ -35,18 +36,18 @@ pub(crate) const MAX_KEY_BYTES: usize = 1 << 10;
 /// The number of members up to which duplicates are found by a comparison of all pairs.
 const SMALL_OBJECT: usize = 16;
 
-/// A value and its start position.
+/// A value and its start position. It borrows keys and texts from the document where it can.
 #[derive(Debug, Clone)]
-pub struct TreeNode {
+pub struct TreeNode<'s> {
     /// The value.
-    pub kind: NodeValue,
+    pub kind: NodeValue<'s>,
     /// The position of its first character.
     pub position: SourcePosition,
 }
 
 /// The JSON data model.
 #[derive(Debug, Clone)]
-pub enum NodeValue {
+pub enum NodeValue<'s> {
     /// `null`.
     Null,
     /// `true` or `false`.
@@ -54,37 +55,37 @@ pub enum NodeValue {
     /// A number.
     Number(Number),
     /// A text.
-    String(String),
+    String(Cow<'s, str>),
     /// A list.
-    Array(Vec<TreeNode>),
+    Array(Vec<TreeNode<'s>>),
     /// The members of an object, in the order of the document.
-    Object(Vec<NodeMember>),
+    Object(Vec<NodeMember<'s>>),
 }
 
 /// A member of an object and the start position of its key.
 #[derive(Debug, Clone)]
-pub struct NodeMember {
+pub struct NodeMember<'s> {
     /// The key.
-    pub key: String,
+    pub key: Cow<'s, str>,
     /// The position of the key.
     pub position: SourcePosition,
     /// The value.
-    pub value: TreeNode,
+    pub value: TreeNode<'s>,
 }
 
-impl TreeNode {
+impl<'s> TreeNode<'s> {
     /// Returns the value without positions.
     pub fn to_value(&self) -> Value {
         match &self.kind {
             NodeValue::Null => Value::Null,
             NodeValue::Bool(value) => Value::Bool(*value),
             NodeValue::Number(value) => Value::Number(value.clone()),
-            NodeValue::String(value) => Value::String(value.clone()),
+            NodeValue::String(value) => Value::String(value.as_ref().to_owned()),
             NodeValue::Array(items) => Value::Array(items.iter().map(Self::to_value).collect()),
             NodeValue::Object(members) => Value::Object(
                 members
                     .iter()
-                    .map(|member| (member.key.clone(), member.value.to_value()))
+                    .map(|member| (member.key.as_ref().to_owned(), member.value.to_value()))
                     .collect::<Map<_, _>>(),
             ),
         }
@@ -121,7 +122,7 @@ impl TreeNode {
     }
 
     /// Returns the members, if the value is an object.
-    pub fn members(&self) -> Option<&[NodeMember]> {
+    pub fn members(&self) -> Option<&[NodeMember<'s>]> {
         match &self.kind {
             NodeValue::Object(members) => Some(members),
             _ => None,
@@ -137,7 +138,7 @@ impl TreeNode {
     }
 
     /// Returns the member `key`.
-    pub(crate) fn member(&self, key: &str) -> Option<&NodeMember> {
+    pub(crate) fn member(&self, key: &str) -> Option<&NodeMember<'s>> {
         self.members()?.iter().find(|member| member.key == key)
     }
 
@@ -192,7 +193,7 @@ impl TreeNode {
 }
 
 /// Writes the value without positions.
-impl Serialize for TreeNode {
+impl Serialize for TreeNode<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.kind {
             NodeValue::Null => serializer.serialize_unit(),
@@ -200,21 +201,22 @@ impl Serialize for TreeNode {
             NodeValue::Number(value) => value.serialize(serializer),
             NodeValue::String(value) => serializer.serialize_str(value),
             NodeValue::Array(items) => serializer.collect_seq(items),
-            NodeValue::Object(members) => serializer
-                .collect_map(members.iter().map(|member| (member.key.as_str(), &member.value))),
+            NodeValue::Object(members) => {
+                serializer.collect_map(members.iter().map(|member| (&*member.key, &member.value)))
+            }
         }
     }
 }
 
 /// Reads a document. Returns the tree, if the document has a usable one, and every error, at most 100.
 #[must_use]
-pub fn parse_tree(source: &[u8]) -> (Option<TreeNode>, Vec<Diagnostic>) {
+pub fn parse_tree(source: &[u8]) -> (Option<TreeNode<'_>>, Vec<Diagnostic>) {
     let (root, diagnostics) = parse(source);
     (root, diagnostics.into_vec())
 }
 
 /// Reads a document as [`parse_tree`] does, into a list that more diagnostics can join.
-pub(crate) fn parse(source: &[u8]) -> (Option<TreeNode>, DiagnosticList) {
+pub(crate) fn parse(source: &[u8]) -> (Option<TreeNode<'_>>, DiagnosticList) {
     let start = SourcePosition { line: 1, column: 1 };
     if source.len() > MAX_BYTES {
         let message =
@@ -255,7 +257,7 @@ fn position_after(text: &str) -> SourcePosition {
 
 /// Returns the path and position of the first key that has more than [`MAX_KEY_BYTES`].
 pub(crate) fn find_long_key(
-    node: &TreeNode,
+    node: &TreeNode<'_>,
     path: &NodePath<'_>,
 ) -> Option<(String, SourcePosition)> {
     match &node.kind {
@@ -277,7 +279,7 @@ pub(crate) fn find_long_key(
 /// Reports every key that appears twice in `members`, the members of the object at `path`. Both members
 /// stay in the tree, because the error prevents any use of the tree.
 fn refuse_duplicates(
-    members: &[NodeMember],
+    members: &[NodeMember<'_>],
     path: impl Fn() -> String,
     diagnostics: &mut DiagnosticList,
 ) {

@@ -42,7 +42,7 @@ impl<'c> VariableReader<'c> {
     }
 
     /// Returns the location where it reads `reference`.
-    pub(crate) fn site(self, root: &TreeNode, reference: &VariableReference) -> SourceLocation {
+    pub(crate) fn site(self, root: &TreeNode<'_>, reference: &VariableReference) -> SourceLocation {
         let (owner, fields): (_, &[&str]) = match self {
             Self::Execution => ("execution", &["condition"]),
             Self::Items(step) => (step.pointer.as_str(), &["for_each"]),
@@ -105,7 +105,7 @@ pub(crate) fn locals(step: &Step) -> Vec<(&str, &'static str)> {
 
 /// Returns the location of the first string at or below `node` that contains `reference`.
 fn find_reference(
-    node: &TreeNode,
+    node: &TreeNode<'_>,
     path: &str,
     reference: &VariableReference,
 ) -> Option<SourceLocation> {

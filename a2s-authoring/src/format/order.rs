@@ -99,7 +99,7 @@ pub(super) fn order_lines(text: &str) -> Option<String> {
     (lines != before).then(|| lines.join("\n") + "\n")
 }
 
-fn order_steps_of(block: &TreeNode, lines: &mut [String]) {
+fn order_steps_of(block: &TreeNode<'_>, lines: &mut [String]) {
     for branch in ["if_true", "if_false", "catch"] {
         if let Some(branch) = block.get(branch) {
             order_steps_of(branch, lines);
@@ -120,7 +120,7 @@ struct FieldBlock {
 }
 
 /// Sorts the lines of the members of `mapping`, if each member begins on a separate line.
-fn order_mapping(mapping: &TreeNode, order: &[&str], lines: &mut [String]) {
+fn order_mapping(mapping: &TreeNode<'_>, order: &[&str], lines: &mut [String]) {
     let Some(members) = mapping.members() else { return };
     if members.is_sorted_by_key(|member| rank(order, &member.key)) {
         return;
@@ -179,7 +179,7 @@ fn count_comments_of_first_key(above: &[String], column: usize) -> usize {
 }
 
 /// Returns the column of all keys, from 0; `None` when they differ, or when two keys are on the same line.
-fn common_column(members: &[NodeMember]) -> Option<usize> {
+fn common_column(members: &[NodeMember<'_>]) -> Option<usize> {
     let column = members.first()?.position.column.checked_sub(1)?;
     let apart = members.windows(2).all(|pair| pair[0].position.line < pair[1].position.line);
     let aligned = members.iter().all(|member| member.position.column == column + 1);
@@ -187,7 +187,7 @@ fn common_column(members: &[NodeMember]) -> Option<usize> {
 }
 
 /// The line after the mapping: the first one that is indented less than its keys.
-fn end_of_mapping(members: &[NodeMember], column: usize, lines: &[String]) -> Option<usize> {
+fn end_of_mapping(members: &[NodeMember<'_>], column: usize, lines: &[String]) -> Option<usize> {
     let last = members.last()?.position.line;
     let rest = lines.get(last..)?;
     let outside = |line: &String| !line.trim().is_empty() && indent_of(line) < column;

@@ -10,7 +10,7 @@ use crate::tree::{TreeNode, member_path};
 /// Checks every example of a capability that was read from `root`.
 pub(super) fn check_examples(
     capability: &Capability,
-    root: &TreeNode,
+    root: &TreeNode<'_>,
     findings: &mut DiagnosticSink,
 ) {
     if capability.examples.is_empty() {
@@ -30,7 +30,7 @@ pub(super) fn check_examples(
 }
 
 /// The position of a path below an example. The keys of `answers` contain brackets, which paths do not.
-fn place_of(root: &TreeNode, index: usize, path: &str) -> SourcePosition {
+fn place_of(root: &TreeNode<'_>, index: usize, path: &str) -> SourcePosition {
     let example = root.at(&format!("examples[{index}]"));
     let answers = example.and_then(|node| node.get("answers")).and_then(TreeNode::members);
     let is_meant = |key: &str| path == member_path(&format!("examples[{index}].answers"), key);

@@ -1,5 +1,6 @@
 //! The header of a document: everything but its steps.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 use semver::{Version, VersionReq};
@@ -234,7 +235,7 @@ pub(super) fn decode_version(
     }
     let full =
         if text.split('.').count() == 2 && text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
-            format!("{text}.0")
+            Cow::Owned(format!("{text}.0"))
         } else {
             text.clone()
         };

@@ -9,8 +9,8 @@ use crate::tree::{NodeMember, NodeValue, TreeNode, item_path, member_path};
 
 /// A reader of the members of one object.
 pub(crate) struct ObjectReader<'n> {
-    node: &'n TreeNode,
-    members: &'n [NodeMember],
+    node: &'n TreeNode<'n>,
+    members: &'n [NodeMember<'n>],
     path: String,
     what: &'static str,
     known: Vec<&'static str>,
@@ -19,7 +19,7 @@ pub(crate) struct ObjectReader<'n> {
 
 /// A member that was taken from an object, or an item of a list.
 pub(crate) struct DocumentField<'n> {
-    pub(crate) node: &'n TreeNode,
+    pub(crate) node: &'n TreeNode<'n>,
     pub(crate) path: String,
     /// The position of its key; for an item, the position of the item.
     pub(crate) key: SourcePosition,
@@ -133,7 +133,7 @@ impl<'n> ObjectReader<'n> {
     /// Reports every member that was not taken, unless its name begins with `x-`.
     pub(crate) fn finish(self, findings: &mut DiagnosticSink) {
         for member in self.members {
-            let key = member.key.as_str();
+            let key = &*member.key;
             if self.known.contains(&key) || is_extension(key) {
                 continue;
             }
@@ -157,7 +157,7 @@ impl<'n> ObjectReader<'n> {
 
 impl<'n> DocumentField<'n> {
     /// The whole document, with an empty path.
-    pub(crate) fn root(node: &'n TreeNode) -> Self {
+    pub(crate) fn root(node: &'n TreeNode<'n>) -> Self {
         Self { node, path: String::new(), key: node.position }
     }
 
@@ -239,7 +239,7 @@ impl<'n> DocumentField<'n> {
             findings.wrong_type(self, ExpectedType::List, "a list is required here");
             return Vec::new();
         };
-        let item = |(index, node): (usize, &'n TreeNode)| DocumentField {
+        let item = |(index, node): (usize, &'n TreeNode<'n>)| DocumentField {
             node,
             path: item_path(&self.path, index),
             key: node.position,
@@ -253,9 +253,9 @@ impl<'n> DocumentField<'n> {
             findings.wrong_type(self, ExpectedType::Mapping, "a mapping is required here");
             return Vec::new();
         };
-        let entry = |member: &'n NodeMember| {
+        let entry = |member: &'n NodeMember<'n>| {
             let path = member_path(&self.path, &member.key);
-            (member.key.as_str(), DocumentField { node: &member.value, path, key: member.position })
+            (&*member.key, DocumentField { node: &member.value, path, key: member.position })
         };
         members.iter().map(entry).collect()
     }

@@ -14,7 +14,7 @@ pub(super) const MAX_REFS: usize = 32;
 /// A value and its location in the document.
 #[derive(Debug, Clone)]
 pub(super) struct LocatedValue<'n> {
-    pub(super) node: &'n TreeNode,
+    pub(super) node: &'n TreeNode<'n>,
     path: String,
     key: SourcePosition,
 }
@@ -42,7 +42,7 @@ impl<'n> LocatedValue<'n> {
     /// Returns the items of a list; empty for any other value.
     pub(super) fn items(&self) -> Vec<Self> {
         let NodeValue::Array(items) = &self.node.kind else { return Vec::new() };
-        let item = |(index, node): (usize, &'n TreeNode)| Self {
+        let item = |(index, node): (usize, &'n TreeNode<'n>)| Self {
             node,
             path: item_path(&self.path, index),
             key: node.position,
@@ -53,9 +53,9 @@ impl<'n> LocatedValue<'n> {
     /// Returns the members of a mapping with their keys; empty for any other value.
     pub(super) fn entries(&self) -> Vec<(&'n str, Self)> {
         let members = self.node.members().unwrap_or_default();
-        let entry = |member: &'n crate::tree::NodeMember| {
+        let entry = |member: &'n crate::tree::NodeMember<'n>| {
             let path = member_path(&self.path, &member.key);
-            (member.key.as_str(), Self { node: &member.value, path, key: member.position })
+            (&*member.key, Self { node: &member.value, path, key: member.position })
         };
         members.iter().map(entry).collect()
     }
@@ -137,7 +137,7 @@ pub(super) fn too_many_refs() -> Problem {
     (message, "Write the content of the reference here.".to_owned())
 }
 
-fn weigh(node: &TreeNode, limit: usize) -> usize {
+fn weigh(node: &TreeNode<'_>, limit: usize) -> usize {
     let text = |text: &str| 1 + text.len() / 32;
     let mut sum = match &node.kind {
         NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => 1,

@@ -50,7 +50,8 @@ pub struct OpenApiTask {
     /// `components` of the specification as written; null when there are none. Most `$ref`s of schemas
     /// point into them.
     pub components: Arc<Value>,
-    /// The specification as written, without `components`. Other `$ref`s may point into it.
+    /// The specification as written, without `components`. Other `$ref`s may point into it. It has no
+    /// `paths` when no `$ref` leads there.
     pub specification: Arc<Value>,
 }
 

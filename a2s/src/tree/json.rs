@@ -13,7 +13,7 @@ use crate::error_code;
 
 /// Reads `text` if it is one JSON object. A flow mapping of YAML starts in the same way, but it is not
 /// JSON.
-pub(super) fn parse(text: &str) -> Option<TreeNode> {
+pub(super) fn parse(text: &str) -> Option<TreeNode<'_>> {
     if !text.trim_start().starts_with('{') {
         return None;
     }
@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Option<TreeNode> {
 }
 
 /// Copies the positions of the same text, read as YAML, to `tree`, as far as the two trees agree.
-pub(super) fn take_positions(tree: &mut TreeNode, placed: &TreeNode) {
+pub(super) fn take_positions(tree: &mut TreeNode<'_>, placed: &TreeNode<'_>) {
     tree.position = placed.position;
     match (&mut tree.kind, &placed.kind) {
         (NodeValue::Array(items), NodeValue::Array(others)) => {
@@ -40,7 +40,7 @@ pub(super) fn take_positions(tree: &mut TreeNode, placed: &TreeNode) {
 }
 
 /// Reports content that JSON allows and a document does not.
-pub(super) fn check(tree: &TreeNode, diagnostics: &mut DiagnosticList) {
+pub(super) fn check(tree: &TreeNode<'_>, diagnostics: &mut DiagnosticList) {
     if tree.depth() > MAX_DEPTH || tree.size().0 > MAX_NODES {
         let message = format!(
             "the document has more than {MAX_DEPTH} levels, or more than {MAX_NODES} values"
@@ -51,7 +51,7 @@ pub(super) fn check(tree: &TreeNode, diagnostics: &mut DiagnosticList) {
     check_node(tree, &NodePath::Start(""), diagnostics);
 }
 
-fn check_node(node: &TreeNode, path: &NodePath<'_>, diagnostics: &mut DiagnosticList) {
+fn check_node(node: &TreeNode<'_>, path: &NodePath<'_>, diagnostics: &mut DiagnosticList) {
     match &node.kind {
         NodeValue::Number(number) => {
             if let Err(error) = check_number(number) {
@@ -77,7 +77,7 @@ fn check_node(node: &TreeNode, path: &NodePath<'_>, diagnostics: &mut Diagnostic
     }
 }
 
-impl<'de> Deserialize<'de> for TreeNode {
+impl<'de> Deserialize<'de> for TreeNode<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer
             .deserialize_any(NodeVisitor)
@@ -88,43 +88,47 @@ impl<'de> Deserialize<'de> for TreeNode {
 struct NodeVisitor;
 
 impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = NodeValue;
+    type Value = NodeValue<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<NodeValue, E> {
+    fn visit_unit<E>(self) -> Result<NodeValue<'de>, E> {
         Ok(NodeValue::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<NodeValue, E> {
+    fn visit_bool<E>(self, value: bool) -> Result<NodeValue<'de>, E> {
         Ok(NodeValue::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<NodeValue, E> {
+    fn visit_i64<E>(self, value: i64) -> Result<NodeValue<'de>, E> {
         Ok(NodeValue::Number(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<NodeValue, E> {
+    fn visit_u64<E>(self, value: u64) -> Result<NodeValue<'de>, E> {
         Ok(NodeValue::Number(value.into()))
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<NodeValue, E> {
+    fn visit_f64<E: Error>(self, value: f64) -> Result<NodeValue<'de>, E> {
         Number::from_f64(value)
             .map(NodeValue::Number)
             .ok_or_else(|| E::custom("not a finite number"))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<NodeValue, E> {
-        Ok(NodeValue::String(value.to_owned()))
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<NodeValue<'de>, E> {
+        Ok(NodeValue::String(value.into()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<NodeValue, E> {
-        Ok(NodeValue::String(value))
+    fn visit_str<E>(self, value: &str) -> Result<NodeValue<'de>, E> {
+        Ok(NodeValue::String(value.to_owned().into()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<NodeValue, A::Error> {
+    fn visit_string<E>(self, value: String) -> Result<NodeValue<'de>, E> {
+        Ok(NodeValue::String(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<NodeValue<'de>, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = access.next_element()? {
             items.push(item);
@@ -132,10 +136,14 @@ impl<'de> Visitor<'de> for NodeVisitor {
         Ok(NodeValue::Array(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<NodeValue, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<NodeValue<'de>, A::Error> {
         let mut members = Vec::new();
-        while let Some((key, value)) = access.next_entry::<String, TreeNode>()? {
-            members.push(NodeMember { key, position: SourcePosition::default(), value });
+        while let Some((key, value)) = access.next_entry::<String, TreeNode<'de>>()? {
+            members.push(NodeMember {
+                key: key.into(),
+                position: SourcePosition::default(),
+                value,
+            });
         }
         Ok(NodeValue::Object(members))
     }

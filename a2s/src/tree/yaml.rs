@@ -35,7 +35,7 @@ fn find_aliased(text: &str) -> BTreeSet<usize> {
 }
 
 /// Reads a text. Returns the tree, as far as it can be read, and every error.
-pub(super) fn parse(text: &str) -> (Option<TreeNode>, DiagnosticList) {
+pub(super) fn parse(text: &str) -> (Option<TreeNode<'_>>, DiagnosticList) {
     let mut builder = TreeBuilder { source: text, ..TreeBuilder::default() };
     for event in Parser::new_from_str_with_options(text, options()) {
         match event {
@@ -77,7 +77,7 @@ fn explain(
     complaint: &str,
     text: &str,
     at: SourcePosition,
-    open: Option<&OpenNode>,
+    open: Option<&OpenNode<'_>>,
 ) -> (String, Option<&'static str>) {
     let line = |number: usize| text.lines().nth(number.wrapping_sub(1)).unwrap_or_default();
     // In flow style a collection begins with its bracket.
@@ -138,10 +138,10 @@ struct OverBudget;
 #[derive(Default)]
 struct TreeBuilder<'s> {
     source: &'s str,
-    open: Vec<OpenNode>,
-    root: Option<TreeNode>,
+    open: Vec<OpenNode<'s>>,
+    root: Option<TreeNode<'s>>,
     documents: usize,
-    anchors: BTreeMap<usize, TreeNode>,
+    anchors: BTreeMap<usize, TreeNode<'s>>,
     /// The anchors that an alias names, known from the first anchor on. The values of other anchors are
     /// not copied.
     aliased: Option<BTreeSet<usize>>,
@@ -153,20 +153,20 @@ struct TreeBuilder<'s> {
 }
 
 /// A collection whose end has not been read yet.
-struct OpenNode {
+struct OpenNode<'s> {
     anchor: usize,
     position: SourcePosition,
-    items: NodeItems,
+    items: NodeItems<'s>,
 }
 
-enum NodeItems {
-    Array(Vec<TreeNode>),
+enum NodeItems<'s> {
+    Array(Vec<TreeNode<'s>>),
     /// The members, and the key whose value comes next. The inner `None` stands for a rejected key.
-    Object(Vec<NodeMember>, Option<Option<(String, SourcePosition)>>),
+    Object(Vec<NodeMember<'s>>, Option<Option<(Cow<'s, str>, SourcePosition)>>),
 }
 
-impl TreeBuilder<'_> {
-    fn accept(&mut self, event: Event<'_>, span: &Span) -> Result<(), OverBudget> {
+impl<'s> TreeBuilder<'s> {
+    fn accept(&mut self, event: Event<'s>, span: &Span) -> Result<(), OverBudget> {
         let position = SourcePosition { line: span.start.line(), column: span.start.col() + 1 };
         match event {
             Event::DocumentStart(..) => self.start_document(position)?,
@@ -203,7 +203,7 @@ impl TreeBuilder<'_> {
 
     fn accept_scalar(
         &mut self,
-        text: Cow<'_, str>,
+        text: Cow<'s, str>,
         plain: bool,
         anchor: usize,
         position: SourcePosition,
@@ -232,7 +232,7 @@ impl TreeBuilder<'_> {
         if let Some((message, hint)) = problem {
             self.refuse(error_code::YAML_FEATURE, position, message, hint);
         }
-        self.set_key(problem.is_none().then(|| (text.into_owned(), position)));
+        self.set_key(problem.is_none().then(|| (text, position)));
         Ok(())
     }
 
@@ -322,7 +322,7 @@ impl TreeBuilder<'_> {
         matches!(self.open.last(), Some(OpenNode { items: NodeItems::Object(_, None), .. }))
     }
 
-    fn set_key(&mut self, key: Option<(String, SourcePosition)>) {
+    fn set_key(&mut self, key: Option<(Cow<'s, str>, SourcePosition)>) {
         if let Some(OpenNode { items: NodeItems::Object(_, waiting), .. }) = self.open.last_mut() {
             *waiting = Some(key);
         }
@@ -332,7 +332,7 @@ impl TreeBuilder<'_> {
         &mut self,
         anchor: usize,
         position: SourcePosition,
-        items: NodeItems,
+        items: NodeItems<'s>,
     ) -> Result<(), OverBudget> {
         self.spend(1, 0, position)?;
         self.check_depth(self.open.len() + 1, position)?;
@@ -363,7 +363,7 @@ impl TreeBuilder<'_> {
         }
     }
 
-    fn add(&mut self, node: TreeNode, anchor: usize) -> Result<(), OverBudget> {
+    fn add(&mut self, node: TreeNode<'s>, anchor: usize) -> Result<(), OverBudget> {
         self.keep(&node, anchor)?;
         match self.open.last_mut().map(|open| &mut open.items) {
             Some(NodeItems::Array(items)) => items.push(node),
@@ -378,7 +378,7 @@ impl TreeBuilder<'_> {
     }
 
     /// Stores the value of an anchor for its aliases.
-    fn keep(&mut self, node: &TreeNode, anchor: usize) -> Result<(), OverBudget> {
+    fn keep(&mut self, node: &TreeNode<'s>, anchor: usize) -> Result<(), OverBudget> {
         if self.is_aliased(anchor) {
             // An alias counts this size again, so copies beyond the bound belong to a document that
             // is refused at its aliases.
@@ -403,12 +403,17 @@ impl TreeBuilder<'_> {
         path_through(&self.open)
     }
 
-    fn scalar(&mut self, text: Cow<'_, str>, plain: bool, position: SourcePosition) -> NodeValue {
-        if plain { self.plain_scalar(text, position) } else { NodeValue::String(text.into_owned()) }
+    fn scalar(
+        &mut self,
+        text: Cow<'s, str>,
+        plain: bool,
+        position: SourcePosition,
+    ) -> NodeValue<'s> {
+        if plain { self.plain_scalar(text, position) } else { NodeValue::String(text) }
     }
 
     /// Reads a plain scalar by the core schema (YAML 1.2.2, section 10.3.2).
-    fn plain_scalar(&mut self, text: Cow<'_, str>, position: SourcePosition) -> NodeValue {
+    fn plain_scalar(&mut self, text: Cow<'s, str>, position: SourcePosition) -> NodeValue<'s> {
         match &*text {
             "" | "~" | "null" | "Null" | "NULL" => return NodeValue::Null,
             "true" | "True" | "TRUE" => return NodeValue::Bool(true),
@@ -422,13 +427,13 @@ impl TreeBuilder<'_> {
                 self.refuse(error_code::NUMBER, position, &message, error_code::NUMBER.remedy);
                 NodeValue::Null
             }
-            None => NodeValue::String(text.into_owned()),
+            None => NodeValue::String(text),
         }
     }
 }
 
 /// Returns the path that leads through these open collections.
-fn path_through(open: &[OpenNode]) -> String {
+fn path_through(open: &[OpenNode<'_>]) -> String {
     open.iter().fold(String::new(), |path, open| match &open.items {
         NodeItems::Array(items) => item_path(&path, items.len()),
         NodeItems::Object(_, Some(Some((key, _)))) => member_path(&path, key),

@@ -29,7 +29,7 @@ const MAX_LISTED: usize = 8;
 /// `findings`.
 pub(crate) fn check_types(
     capability: &Capability,
-    root: &TreeNode,
+    root: &TreeNode<'_>,
     mode: CompileMode,
     findings: &mut DiagnosticSink,
 ) {
@@ -56,7 +56,7 @@ pub(crate) fn check_types(
 
 struct TypeChecker<'n, 'f> {
     names: &'f TypeEnv<'n>,
-    root: &'n TreeNode,
+    root: &'n TreeNode<'n>,
     mode: CompileMode,
     diagnostics: &'f mut DiagnosticSink,
     /// The locations of other mistakes.
@@ -146,10 +146,10 @@ impl<'n> TypeChecker<'n, '_> {
 /// The location of a step's input, which is below `group` if there is one.
 fn input_node<'n>(
     step: &Step,
-    node: &'n TreeNode,
+    node: &'n TreeNode<'n>,
     group: Option<&str>,
     name: &str,
-) -> Option<(String, &'n TreeNode)> {
+) -> Option<(String, &'n TreeNode<'n>)> {
     ["input_mapping", "input_template"].iter().find_map(|field| {
         let mut mapping = node.get(field)?;
         let mut path = member_path(&step.pointer, field);

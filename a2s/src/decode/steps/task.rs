@@ -119,7 +119,7 @@ impl<'n, 'f> TaskDecoder<'n, 'f> {
     fn follow_ref(
         &self,
         field: &DocumentField<'n>,
-        reference: &TreeNode,
+        reference: &TreeNode<'_>,
         findings: &mut DiagnosticSink,
     ) -> Option<DocumentField<'n>> {
         let only = field.node.members().is_some_and(|members| members.len() == 1);

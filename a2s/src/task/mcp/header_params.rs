@@ -65,7 +65,7 @@ impl HeaderParameterReader<'_> {
     fn schema(&mut self, schema: &DocumentField<'_>, stands: SchemaPosition) {
         let Some(members) = schema.node.members() else { return };
         for member in members {
-            let key = member.key.as_str();
+            let key = &*member.key;
             let path = member_path(&schema.path, key);
             let value = DocumentField { node: &member.value, path, key: member.position };
             match key {
@@ -99,13 +99,13 @@ impl HeaderParameterReader<'_> {
         for member in schemas.node.members().unwrap_or_default() {
             let path = member_path(&schemas.path, &member.key);
             let schema = DocumentField { node: &member.value, path, key: member.position };
-            self.path.push(member.key.clone());
+            self.path.push(member.key.as_ref().to_owned());
             self.schema(&schema, stands);
             self.path.pop();
         }
     }
 
-    fn take(&mut self, schema: &TreeNode, keyword: &DocumentField<'_>, stands: SchemaPosition) {
+    fn take(&mut self, schema: &TreeNode<'_>, keyword: &DocumentField<'_>, stands: SchemaPosition) {
         let name = keyword.node.as_str().unwrap_or_default();
         let kind = schema.get("type").and_then(TreeNode::as_str);
         let problem = if stands != SchemaPosition::BelowProperties {

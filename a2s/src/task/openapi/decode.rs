@@ -19,7 +19,7 @@ use crate::error_code;
 use crate::field_reader::{DiagnosticSink, DocumentField, shorten_for_message};
 use crate::task::located_value::{LocatedValue, MAX_REFS, too_many_refs};
 use crate::task::security::{SecurityReader, SecurityRequirement};
-use crate::tree::NodeValue;
+use crate::tree::{NodeValue, TreeNode};
 
 /// The maximum size of a task in memory after its `$ref`s are followed, in values. A document without
 /// `$ref`s stays far below it.
@@ -265,7 +265,10 @@ impl<'n> OpenApiDecoder<'n, '_> {
     fn keep_specification(&mut self) -> (Arc<Value>, Arc<Value>) {
         let root = self.root.clone();
         let components = root.get("components").map_or(Value::Null, |spot| self.keep(&spot));
-        let entries = root.entries().into_iter().filter(|(key, _)| *key != "components");
+        // The task contains the operation already; only such a reference needs its text.
+        let needs_paths = refers_beyond_components(root.node);
+        let is_kept = |key: &str| key != "components" && (key != "paths" || needs_paths);
+        let entries = root.entries().into_iter().filter(|(key, _)| is_kept(key));
         let rest: Map<_, _> =
             entries.map(|(key, spot)| (key.to_owned(), self.keep(&spot))).collect();
         (Arc::new(components), Arc::new(Value::Object(rest)))
@@ -363,6 +366,19 @@ impl<'n> OpenApiDecoder<'n, '_> {
     }
 }
 
+/// Returns true when a text at or below `node` may be a reference to another part of the specification than
+/// its `components`.
+fn refers_beyond_components(node: &TreeNode<'_>) -> bool {
+    match &node.kind {
+        NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => false,
+        NodeValue::String(text) => text.starts_with('#') && !text.starts_with("#/components/"),
+        NodeValue::Array(items) => items.iter().any(refers_beyond_components),
+        NodeValue::Object(members) => {
+            members.iter().any(|member| refers_beyond_components(&member.value))
+        }
+    }
+}
+
 /// The typed members of `spot`, which are neither schemas nor examples. A mistake inside a schema is not a
 /// reason to reject the operation.
 pub(super) fn outside_schemas(spot: &LocatedValue<'_>) -> Map<String, Value> {
@@ -370,5 +386,5 @@ pub(super) fn outside_schemas(spot: &LocatedValue<'_>) -> Map<String, Value> {
     let kept = |key: &str| !left_out.contains(&key) && !key.starts_with("x-");
     let members = spot.node.members().unwrap_or_default().iter();
     let members = members.filter(|member| kept(&member.key));
-    members.map(|member| (member.key.clone(), member.value.to_value())).collect()
+    members.map(|member| (member.key.as_ref().to_owned(), member.value.to_value())).collect()
 }

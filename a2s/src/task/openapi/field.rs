@@ -361,7 +361,7 @@ impl<'n> SchemaSearch<'n> {
 }
 
 /// Returns true when a schema's `type` is `name`, alone or in the list of OpenAPI 3.1.
-fn has_type(schema: &TreeNode, name: &str) -> bool {
+fn has_type(schema: &TreeNode<'_>, name: &str) -> bool {
     match schema.get("type").map(|kind| &kind.kind) {
         Some(NodeValue::String(kind)) => kind == name,
         Some(NodeValue::Array(kinds)) => kinds.iter().any(|kind| kind.as_str() == Some(name)),
@@ -371,7 +371,7 @@ fn has_type(schema: &TreeNode, name: &str) -> bool {
 
 /// Returns true when values of a schema are binary: `format: binary`, a `contentMediaType` without
 /// `contentEncoding`, or, since OpenAPI 3.1, a schema without any constraint.
-fn is_binary(schema: &TreeNode, version: OpenApiVersion) -> bool {
+fn is_binary(schema: &TreeNode<'_>, version: OpenApiVersion) -> bool {
     if schema.get("format").and_then(TreeNode::as_str) == Some("binary") {
         return true;
     }

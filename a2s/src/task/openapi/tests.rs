@@ -177,6 +177,23 @@ fn a_path_item_may_stand_elsewhere_in_the_task() {
 }
 
 #[test]
+fn paths_are_kept_only_for_references_into_them() {
+    let respond = |reference: &str| {
+        let schema = json!({"schema": {"$ref": reference}});
+        let response = json!({"description": "D", "content": {"application/json": schema}});
+        let mut task = get(json!({"responses": {"200": response}, "x-a": {"type": "string"}}));
+        task["components"] = json!({"schemas": {"A": {"type": "string"}}});
+        task
+    };
+    let own = "#/paths/~1a/get/x-a";
+    let kept = read(&respond(own));
+    assert_eq!(kept.schema_at(own), Some(&json!({"type": "string"})));
+    let task = read(&respond("#/components/schemas/A"));
+    assert_eq!(task.schema_at(own), None);
+    assert_eq!(task.schema_at("#/info/title"), Some(&json!("Test")));
+}
+
+#[test]
 fn references_may_form_schema_cycles() {
     let schema =
         json!({"type": "object", "properties": {"next": {"$ref": "#/components/schemas/A"}}});

@@ -38,7 +38,7 @@ pub(super) fn check_examples(checker: &mut TypeChecker<'_, '_>) {
 fn check_answers<'n>(
     checker: &mut TypeChecker<'n, '_>,
     example: &'n CapabilityExample,
-    node: &'n TreeNode,
+    node: &'n TreeNode<'n>,
     path: &str,
 ) {
     let written = node.get("answers").and_then(TreeNode::members).into_iter().flatten();
@@ -109,7 +109,7 @@ fn is_handled(capability: &Capability, step: &Step) -> bool {
 fn check_output<'n>(
     checker: &mut TypeChecker<'n, '_>,
     example: &'n CapabilityExample,
-    node: &'n TreeNode,
+    node: &'n TreeNode<'n>,
     path: &str,
 ) {
     let Some(expected) = &example.output else { return };

@@ -27,7 +27,7 @@ pub(super) fn check_inputs<'n>(
     step: &'n Step,
     task: &'n Task,
     inputs: &'n TaskInputs,
-    node: &'n TreeNode,
+    node: &'n TreeNode<'n>,
 ) {
     for (place, template) in inputs {
         let Some((path, node)) = placed_node(step, node, place) else { continue };
@@ -113,9 +113,9 @@ fn body_target<'n>(
 /// others.
 fn placed_node<'n>(
     step: &Step,
-    node: &'n TreeNode,
+    node: &'n TreeNode<'n>,
     place: &InputLocation,
-) -> Option<(String, &'n TreeNode)> {
+) -> Option<(String, &'n TreeNode<'n>)> {
     let (group, name) = match place {
         InputLocation::Body => return input_node(step, node, None, "body"),
         InputLocation::Path(name) => ("pathParameters", name),

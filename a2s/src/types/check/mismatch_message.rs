@@ -20,7 +20,7 @@ const MAX_CHOICES: usize = 8;
 pub(super) struct CheckedInput<'t, 'p> {
     pub(super) place: &'p InputLocation,
     pub(super) template: &'t Template,
-    pub(super) node: &'t TreeNode,
+    pub(super) node: &'t TreeNode<'t>,
     pub(super) path: &'p str,
     pub(super) form: WireForm,
 }
@@ -28,7 +28,7 @@ pub(super) struct CheckedInput<'t, 'p> {
 /// The part of an input that does not fit.
 struct InputPart<'t> {
     template: &'t Template,
-    node: &'t TreeNode,
+    node: &'t TreeNode<'t>,
     path: String,
     /// Its name: `body.items[0]`.
     name: String,

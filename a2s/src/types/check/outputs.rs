@@ -17,7 +17,7 @@ use crate::types::{InferredType, JsonTypes, LoopScope};
 pub(super) fn check_outputs<'n>(
     checker: &mut TypeChecker<'n, '_>,
     step: &'n Step,
-    node: &'n TreeNode,
+    node: &'n TreeNode<'n>,
 ) {
     for output in step.action.outputs() {
         let OutputSource::Body(query) = &output.source else { continue };
@@ -34,7 +34,7 @@ pub(super) fn check_outputs<'n>(
 fn report_missing_path<'n>(
     checker: &mut TypeChecker<'n, '_>,
     step: &'n Step,
-    node: &'n TreeNode,
+    node: &'n TreeNode<'n>,
     output: &OutputMapping,
     query: &JsonPathQuery,
     answer: &InferredType<'n>,
@@ -89,7 +89,11 @@ fn report_missing_path<'n>(
 }
 
 /// The position of the response declaration in a step's task.
-fn find_declaration(root: &TreeNode, step: &TreeNode, task: &Task) -> Option<SourcePosition> {
+fn find_declaration(
+    root: &TreeNode<'_>,
+    step: &TreeNode<'_>,
+    task: &Task,
+) -> Option<SourcePosition> {
     let mut node = step.get("task").or_else(|| step.get("definition"))?;
     if let Some(name) = node.get("$ref").and_then(TreeNode::as_str) {
         let name = name.strip_prefix("#/tasks/")?.replace("~1", "/").replace("~0", "~");
@@ -142,7 +146,11 @@ pub(super) fn check_shared(checker: &mut TypeChecker<'_, '_>) {
 }
 
 /// The location of an output's query or source.
-fn output_site(step: &Step, node: &TreeNode, output: &OutputMapping) -> (String, SourcePosition) {
+fn output_site(
+    step: &Step,
+    node: &TreeNode<'_>,
+    output: &OutputMapping,
+) -> (String, SourcePosition) {
     let mapping = member_path(&step.pointer, "output_mapping");
     let name = output.dotted();
     let path = member_path(&mapping, &name);

@@ -12,7 +12,7 @@ use crate::types::{InferredType, JsonTypes};
 pub(super) fn check_reads<'n>(
     checker: &mut TypeChecker<'n, '_>,
     template: &'n Template,
-    node: &TreeNode,
+    node: &TreeNode<'_>,
     path: &str,
 ) {
     match (template, &node.kind) {
@@ -88,7 +88,7 @@ pub(super) fn check_reference<'n>(
 pub(super) fn check_items<'n>(
     checker: &mut TypeChecker<'n, '_>,
     items: &'n Template,
-    step: &TreeNode,
+    step: &TreeNode<'_>,
     path: &str,
 ) -> InferredType<'n> {
     let Some(mut node) = step.get("for_each") else { return InferredType::Unknown };
