@@ -232,7 +232,7 @@ impl<'s> TreeBuilder<'s> {
         if let Some((message, hint)) = problem {
             self.refuse(error_code::YAML_FEATURE, position, message, hint);
         }
-        self.set_key(problem.is_none().then(|| (text, position)));
+        self.set_key(problem.is_none().then_some((text, position)));
         Ok(())
     }
 
