@@ -300,15 +300,8 @@ impl ApprovalPoller {
                 keep_answer_bytes: 0,
             },
             transport: ServiceTransport::Live(LiveTransport {
-                principal: &row.tenant,
-                gate: &context.gate,
-                outbound: &context.outbound,
-                retries: &context.retries,
-                ids: &context.ids,
-                response_validation: context.config.response_validation,
-                trace: None,
-                propagate: false,
                 approval_poll: Some(&inquiry),
+                ..context.live_transport(&row.tenant)
             }),
             contracts: ContractCache::default(),
             evaluations: &context.evaluations,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2s_api::{Caller, Run, RunEvent};
+use a2s_api::{Caller, Principal, Run, RunEvent};
 use database::Pool;
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use super::ownership::may_touch;
 use super::{PAGE, not_found};
 use crate::clock::{Clock, RandomSource, new_run_id};
 use crate::config::Config;
-use crate::engine::EvaluationPool;
+use crate::engine::{EvaluationPool, LiveTransport};
 use crate::error::Error;
 use crate::gate::GuardianGate;
 use crate::journal::Journal;
@@ -79,6 +79,21 @@ impl RunContext {
             config,
         };
         Ok((context, pool))
+    }
+
+    /// The transport of a walk for a principal, without a trace.
+    pub(super) fn live_transport<'r>(&'r self, principal: &'r Principal) -> LiveTransport<'r> {
+        LiveTransport {
+            principal,
+            gate: &self.gate,
+            outbound: &self.outbound,
+            retries: &self.retries,
+            ids: &self.ids,
+            response_validation: self.config.response_validation,
+            trace: None,
+            propagate: false,
+            approval_poll: None,
+        }
     }
 
     pub(super) fn lease(&self) -> LeaseTerms {

@@ -56,15 +56,9 @@ impl RunTask {
                 keep_answer_bytes: limits.keep_answer_bytes,
             },
             transport: ServiceTransport::Live(LiveTransport {
-                principal,
-                gate: &context.gate,
-                outbound: &context.outbound,
-                retries: &context.retries,
-                ids: &context.ids,
-                response_validation: context.config.response_validation,
                 trace: Some(&trace),
                 propagate: context.config.telemetry.propagate,
-                approval_poll: None,
+                ..context.live_transport(principal)
             }),
             contracts: ContractCache::default(),
             evaluations: &context.evaluations,
