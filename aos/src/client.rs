@@ -19,7 +19,7 @@ use crate::message::{
     ResponseError, code,
 };
 pub use guardian_chain::{ChainVerdict, GuardianChain};
-pub use in_process::{InProcessGuardian, VerdictFuture};
+pub use in_process::{FlushFuture, InProcessGuardian, VerdictFuture};
 pub use tls::{ClientIdentity, TrustRoots};
 pub use verdict::{FailMode, GuardianError, GuardianOutcome, Verdict, VerdictSource};
 
@@ -113,6 +113,8 @@ pub enum BuildError {
 pub struct GuardianClient {
     transport: GuardianTransport,
     options: Options,
+    /// Set when the agent waits for the guardian's records itself.
+    early_responses: bool,
 }
 
 /// The transport of messages to the guardian.
@@ -150,14 +152,40 @@ impl GuardianClient {
             .timeout(options.timeout)
             .build()
             .map_err(BuildError::Http)?;
-        Ok(Self { transport: GuardianTransport::Http { endpoint, client }, options })
+        let transport = GuardianTransport::Http { endpoint, client };
+        Ok(Self { transport, options, early_responses: false })
     }
 
     /// Creates a client for a guardian in this process. The guardian gets the same messages as over HTTP,
     /// and the client checks its responses by the same rules. Of the `options`, only timeout, limits and
     /// fail modes have an effect; those for connections do not.
     pub fn in_process(guardian: Arc<dyn InProcessGuardian>, options: Options) -> Self {
-        Self { transport: GuardianTransport::InProcess(guardian), options }
+        let transport = GuardianTransport::InProcess(guardian);
+        Self { transport, options, early_responses: false }
+    }
+
+    /// For an agent that calls [`flush`](Self::flush) before it sends what the guardian has allowed. A
+    /// guardian in this process may then respond to messages about the call of a tool
+    /// (`steps/toolCallRequest`, `steps/toolCallResult` and `protocols/MCP`) before its records are durable.
+    #[must_use]
+    pub fn with_early_responses(self) -> Self {
+        Self { early_responses: true, ..self }
+    }
+
+    /// Waits until the guardian's records of its responses are durable. A guardian over HTTP records before
+    /// it responds, so nothing is waited for.
+    ///
+    /// # Errors
+    /// [`GuardianError::NotRecorded`], or [`GuardianError::Timeout`]. What was allowed early must not be done.
+    pub async fn flush(&self) -> Result<(), GuardianError> {
+        match &self.transport {
+            GuardianTransport::InProcess(guardian) if self.early_responses => {
+                let flushed = tokio::time::timeout(self.options.timeout, guardian.flush()).await;
+                let flushed = flushed.map_err(|_| GuardianError::Timeout)?;
+                if flushed { Ok(()) } else { Err(GuardianError::NotRecorded) }
+            }
+            GuardianTransport::InProcess(_) | GuardianTransport::Http { .. } => Ok(()),
+        }
     }
 
     /// Returns the client with its own connections. A connection belongs to the runtime that opened it: if
@@ -273,7 +301,11 @@ impl GuardianClient {
                 self.exchange(request.body(question.to_vec())).await?
             }
             GuardianTransport::InProcess(guardian) => {
-                let answer = guardian.respond(question.to_vec());
+                let is_early = self.early_responses && is_about_tool(question.method());
+                let answer = match is_early {
+                    true => guardian.respond_early(question.to_vec()),
+                    false => guardian.respond(question.to_vec()),
+                };
                 let answer = tokio::time::timeout(self.options.timeout, answer).await;
                 answer.map_err(|_| GuardianError::Timeout)?
             }
@@ -330,6 +362,11 @@ impl GuardianClient {
         }
         Ok(body)
     }
+}
+
+/// Returns true when messages with this method are about the call of a tool.
+const fn is_about_tool(method: Method) -> bool {
+    matches!(method, Method::ToolCallRequest | Method::ToolCallResult | Method::Mcp)
 }
 
 /// Returns true when a `Content-Type` is `application/json`, with any parameters.

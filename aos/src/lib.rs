@@ -87,7 +87,7 @@ pub mod message;
 mod client;
 
 pub use client::{
-    BearerToken, BuildError, ChainVerdict, ClientIdentity, FailMode, GuardianChain, GuardianClient,
-    GuardianError, GuardianOutcome, InProcessGuardian, Options, TrustRoots, Verdict, VerdictFuture,
-    VerdictSource,
+    BearerToken, BuildError, ChainVerdict, ClientIdentity, FailMode, FlushFuture, GuardianChain,
+    GuardianClient, GuardianError, GuardianOutcome, InProcessGuardian, Options, TrustRoots,
+    Verdict, VerdictFuture, VerdictSource,
 };

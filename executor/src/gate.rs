@@ -188,6 +188,8 @@ impl GuardianGate {
         ids: Arc<dyn RandomSource>,
     ) -> Result<Self, Error> {
         let guardians = guardian.open()?.map(|guardians| {
+            // [`Self::flush`] is called before anything is sent.
+            let guardians = guardians.with_early_responses();
             let others = guardians.clone();
             let make = move || {
                 others
@@ -201,6 +203,23 @@ impl GuardianGate {
 
     fn guardians(&self) -> Option<&GuardianChain> {
         self.guardians.as_deref().map(PerThread::current)
+    }
+
+    /// Waits until the guardians' records of what they have allowed are durable.
+    ///
+    /// # Errors
+    /// [`ErrorKind::GuardianUnreachable`] when one of them cannot write its records: nothing may be sent.
+    pub(crate) async fn flush(&self) -> Result<(), Error> {
+        let Some(guardians) = self.guardians() else { return Ok(()) };
+        guardians.flush().await.map_err(|(name, failure)| {
+            self.metrics.guardian_failed(
+                GuardianHook::ToolCallRequest,
+                name,
+                failure.reason_code(),
+            );
+            let message = format!("{failure} (guardian `{name}`), so the executor sent nothing");
+            Error::new(ErrorKind::GuardianUnreachable, message)
+        })
     }
 
     /// The policy identifier of each guardian that reports one: `metadata.policy` in the response to a

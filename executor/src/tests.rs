@@ -12,6 +12,7 @@ mod credentials;
 pub(crate) mod database;
 mod dependencies;
 mod durability;
+mod early_responses;
 mod engine;
 mod evaluation;
 mod faults;

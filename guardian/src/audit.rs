@@ -18,7 +18,8 @@
 //! guardian rebuilds a damaged one from the segments.
 //!
 //! A record is on disk before its response is sent, except for permissions of steps that change nothing,
-//! which follow within milliseconds ([`AuditWriter::append_soon`]). It is flushed in `audit.redo`, which has a fixed
+//! or of an agent in the same process that waits for the record itself; these follow within milliseconds
+//! ([`AuditWriter::append_soon`]). It is flushed in `audit.redo`, which has a fixed
 //! length, so that the log itself need not be flushed each time. When the log is opened again, records that a
 //! crash lost are restored from there, a line that it left unfinished is moved to a separate file in the same
 //! folder, and the chain records that.

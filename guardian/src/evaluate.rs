@@ -6,7 +6,7 @@ use aos::message::{
     Decision, DecisionResponse, ErrorObject, Limits, MethodCall, Object, Pong, PongStatus, Request,
     RequestId, Response, ResponseBody,
 };
-use aos::{InProcessGuardian, VerdictFuture};
+use aos::{FlushFuture, InProcessGuardian, VerdictFuture};
 use serde_json::json;
 
 use crate::App;
@@ -25,6 +25,16 @@ impl App {
     /// Evaluates an AOS message, and records the decision before it returns it. `POST /aos` does the same
     /// with a body. For any input the response is one of JSON-RPC.
     pub async fn handle_message(&self, message: impl AsRef<[u8]> + Send + 'static) -> Vec<u8> {
+        self.respond_to(message, false).await
+    }
+
+    /// Responds to an AOS message. With `waits_itself`, the agent calls [`flush`](Self::flush) before it does
+    /// what this allows.
+    async fn respond_to(
+        &self,
+        message: impl AsRef<[u8]> + Send + 'static,
+        waits_itself: bool,
+    ) -> Vec<u8> {
         let size = message.as_ref().len();
         if self.config.max_body_bytes < size {
             return self.reject(RejectionCode::TooLarge).to_vec();
@@ -42,10 +52,12 @@ impl App {
             EvaluationResult::Response(response) => return response.to_vec(),
             EvaluationResult::AfterWriting(decided) => *decided,
         };
-        // An allowed step that changes nothing may begin before its record is on the disk. Everything that
-        // follows from a decision in another way waits: denials, changes, approvals, what uses up a limit.
-        let may_precede =
-            self.is_ready() && ruling.has_no_consequence() && is_read_only(&request.call);
+        // An allowed step that changes nothing may begin before its record is on the disk; so may any step
+        // whose agent waits for the record itself. Everything that follows from a decision in another way
+        // waits: denials, changes, approvals, what uses up a limit.
+        let may_precede = self.is_ready()
+            && ruling.has_no_consequence()
+            && (waits_itself || is_read_only(&request.call));
         let written = if may_precede {
             self.audit.append_soon(entries).await.is_ok()
         } else {
@@ -78,6 +90,14 @@ impl App {
 impl InProcessGuardian for App {
     fn respond(&self, message: Vec<u8>) -> VerdictFuture<'_> {
         Box::pin(self.handle_message(message))
+    }
+
+    fn respond_early(&self, message: Vec<u8>) -> VerdictFuture<'_> {
+        Box::pin(self.respond_to(message, true))
+    }
+
+    fn flush(&self) -> FlushFuture<'_> {
+        Box::pin(Self::flush(self))
     }
 }
 

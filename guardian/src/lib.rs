@@ -299,10 +299,11 @@ impl App {
         http::openapi()
     }
 
-    /// Waits until all decisions so far are in the log, or cannot be written.
-    pub async fn flush(&self) {
+    /// Waits until all decisions so far are in the log. Returns false when one cannot be written.
+    pub async fn flush(&self) -> bool {
         let written = self.audit.append(Vec::new()).await.is_ok();
         self.record_write_result(written);
+        written
     }
 
     /// Returns true when decisions can be recorded. Otherwise every step is denied.

@@ -75,6 +75,28 @@ impl GuardianChain {
         Ok(Self { first: self.first.with_own_pool()?, others })
     }
 
+    /// Returns the chain for an agent that calls [`flush`](Self::flush): see
+    /// [`GuardianClient::with_early_responses`].
+    #[must_use]
+    pub fn with_early_responses(self) -> Self {
+        let early = |NamedGuardian { name, client }| NamedGuardian {
+            name,
+            client: client.with_early_responses(),
+        };
+        Self { first: early(self.first), others: self.others.into_iter().map(early).collect() }
+    }
+
+    /// Waits until the records of all guardians are durable.
+    ///
+    /// # Errors
+    /// The name of the first guardian that fails, and its error: see [`GuardianClient::flush`].
+    pub async fn flush(&self) -> Result<(), (&str, GuardianError)> {
+        for (name, client) in self.clients() {
+            client.flush().await.map_err(|error| (name, error))?;
+        }
+        Ok(())
+    }
+
     /// Returns the names of the guardians, in the order in which they are asked.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.clients().map(|(name, _)| name)

@@ -6,6 +6,9 @@ use std::pin::Pin;
 /// The future response of a guardian.
 pub type VerdictFuture<'a> = Pin<Box<dyn Future<Output = Vec<u8>> + Send + 'a>>;
 
+/// Whether all records of a guardian are durable.
+pub type FlushFuture<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+
 /// A guardian that needs no network to be asked: it takes what would be the body of a `POST` to it,
 /// and gives what would be the body of its response. [`GuardianClient::in_process`] asks it.
 ///
@@ -54,4 +57,16 @@ pub trait InProcessGuardian: fmt::Debug + Send + Sync {
     /// Judges a message. There is no time limit for the guardian itself, but the client drops the future
     /// after its timeout.
     fn respond(&self, message: Vec<u8>) -> VerdictFuture<'_>;
+
+    /// Judges a message of an agent that calls [`flush`](Self::flush) before anything comes of the response
+    /// that cannot be taken back. So a guardian with a log may respond before its record is durable.
+    fn respond_early(&self, message: Vec<u8>) -> VerdictFuture<'_> {
+        self.respond(message)
+    }
+
+    /// Waits until the records of all its responses are durable. Returns false when that fails: then the
+    /// agent must not do what they allow.
+    fn flush(&self) -> FlushFuture<'_> {
+        Box::pin(std::future::ready(true))
+    }
 }

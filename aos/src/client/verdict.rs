@@ -132,6 +132,9 @@ pub enum GuardianError {
     /// The response breaks another rule of the protocol.
     #[error("the guardian's response cannot be used: {0}")]
     Unusable(String),
+    /// The guardian has responded, and then could not record its response.
+    #[error("the guardian cannot record its decisions")]
+    NotRecorded,
 }
 
 impl GuardianError {
@@ -155,7 +158,8 @@ impl GuardianError {
             | Self::WrongId
             | Self::UnknownDecision(_)
             | Self::Modification(_)
-            | Self::Unusable(_) => false,
+            | Self::Unusable(_)
+            | Self::NotRecorded => false,
         }
     }
 
@@ -181,6 +185,7 @@ impl GuardianError {
             Self::UnknownDecision(_) => "guardian_unknown_decision",
             Self::Modification(_) => "guardian_bad_modification",
             Self::Unusable(_) => "guardian_bad_answer",
+            Self::NotRecorded => "guardian_not_recorded",
         }
     }
 

@@ -2,18 +2,18 @@
 
 use std::fmt;
 use std::future::{pending, ready};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aos::message::{
-    Agent, AgentProvider, Limits, Method, MethodCall, Ping, Request, Session, StepContext,
-    TextPart, ToolArgumentValue, ToolCallRequest, ToolCallRequestStep, ToolCallResultStep,
-    ToolResult,
+    Agent, AgentProvider, Limits, MemoryStep, Method, MethodCall, Ping, Request, Session,
+    StepContext, TextPart, ToolArgumentValue, ToolCallRequest, ToolCallRequestStep,
+    ToolCallResultStep, ToolResult,
 };
 use aos::{
-    BearerToken, FailMode, GuardianClient, GuardianError, InProcessGuardian, Options, Verdict,
-    VerdictFuture, VerdictSource,
+    BearerToken, FailMode, FlushFuture, GuardianChain, GuardianClient, GuardianError,
+    InProcessGuardian, Options, Verdict, VerdictFuture, VerdictSource,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -457,6 +457,80 @@ async fn beside_the_agent_it_decides_as_from_afar() {
     }
 }
 
+/// A guardian in the process that notes how it is called, and whose log is durable after a while, never, or
+/// fails.
+#[derive(Debug)]
+struct EarlyGuardian {
+    calls: Mutex<Vec<&'static str>>,
+    flushed: Option<bool>,
+}
+
+impl EarlyGuardian {
+    fn new(flushed: Option<bool>) -> Arc<Self> {
+        Arc::new(Self { calls: Mutex::default(), flushed })
+    }
+
+    fn client(self: &Arc<Self>) -> GuardianClient {
+        let options = Options { timeout: Duration::from_millis(50), ..Options::default() };
+        GuardianClient::in_process(self.clone(), options)
+    }
+
+    fn note(&self, call: &'static str) {
+        self.calls.lock().unwrap().push(call);
+    }
+}
+
+impl InProcessGuardian for EarlyGuardian {
+    fn respond(&self, _: Vec<u8>) -> VerdictFuture<'_> {
+        self.note("recorded");
+        Box::pin(ready(Vec::new()))
+    }
+
+    fn respond_early(&self, _: Vec<u8>) -> VerdictFuture<'_> {
+        self.note("early");
+        Box::pin(ready(Vec::new()))
+    }
+
+    fn flush(&self) -> FlushFuture<'_> {
+        self.note("flush");
+        match self.flushed {
+            Some(flushed) => Box::pin(ready(flushed)),
+            None => Box::pin(pending()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_tool_calls_of_an_agent_that_flushes_are_answered_early() {
+    let guardian = EarlyGuardian::new(Some(false));
+    let usual = guardian.client();
+    usual.ask(&tool_call()).await;
+    assert_eq!(usual.flush().await, Ok(()));
+    assert_eq!(*guardian.calls.lock().unwrap(), ["recorded"]);
+
+    let guardian = EarlyGuardian::new(Some(true));
+    let early = guardian.client().with_early_responses().with_own_pool().unwrap();
+    let memory = MemoryStep::new(context(), vec!["The city is Paris.".to_owned()]);
+    let memory = Request::new("q-3", MethodCall::MemoryStore(Box::new(memory)));
+    for question in [tool_call(), tool_result(), memory] {
+        early.ask(&question).await;
+    }
+    assert_eq!(early.flush().await, Ok(()));
+    assert_eq!(*guardian.calls.lock().unwrap(), ["early", "early", "recorded", "flush"]);
+}
+
+#[tokio::test]
+async fn a_guardian_that_cannot_record_is_named() {
+    for (flushed, expected) in
+        [(Some(false), GuardianError::NotRecorded), (None, GuardianError::Timeout)]
+    {
+        let durable = GuardianChain::new("one", EarlyGuardian::new(Some(true)).client());
+        let chain = durable.and("two", EarlyGuardian::new(flushed).client());
+        assert_eq!(chain.flush().await, Ok(()));
+        assert_eq!(chain.with_early_responses().flush().await, Err(("two", expected)));
+    }
+}
+
 #[tokio::test]
 async fn nobody_listening_is_unreachable() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -573,7 +647,7 @@ async fn the_token_is_sent_and_not_shown() {
 
 #[tokio::test]
 async fn connections_are_kept() {
-    let seen = Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
+    let seen = Arc::new(Mutex::new(std::collections::BTreeSet::new()));
     let peers = Arc::clone(&seen);
     let answer = move |axum::extract::ConnectInfo(peer): axum::extract::ConnectInfo<
         std::net::SocketAddr,

@@ -12,6 +12,7 @@ use super::StepError;
 use super::recorder::RunRecorder;
 use crate::clock::milliseconds_between;
 use crate::error::Error;
+use crate::gate::GuardianGate;
 use crate::outbound::{
     AnnounceRequest, RetryPause, SendError, ServiceReply, SessionOpening, Throttle, TokenFetch,
 };
@@ -22,6 +23,8 @@ use crate::request::PreparedRequest;
 pub(super) struct AttemptRecorder<'a> {
     /// The recorder of the walk.
     pub(super) run: &'a RunRecorder<'a>,
+    /// The guardians that have allowed the requests.
+    pub(super) gate: &'a GuardianGate,
     /// The path of the step.
     pub(super) step: &'a str,
     /// The number of the attempt, from 1.
@@ -46,9 +49,9 @@ pub(super) struct SendingRecord {
 }
 
 impl AttemptRecorder<'_> {
-    /// Records that a request is about to be sent, and counts it. The record of a request that may change
-    /// something is on the disk when this returns. When a crash loses the record of one that `is_read_only`,
-    /// the request is sent again.
+    /// Records that a request is about to be sent, and counts it. When this returns, the record of a request
+    /// that may change something is on the disk, and the records of the guardians too. When a crash loses
+    /// the record of one that `is_read_only`, the request is sent again.
     pub(super) async fn record_sending(
         &self,
         request: &PreparedRequest,
@@ -70,15 +73,22 @@ impl AttemptRecorder<'_> {
             repeat_safe,
             redirect,
         };
-        let recorded = match is_read_only {
-            true => self.run.journal.record(sending).await,
-            false => self.run.journal.commit(sending).await,
-        };
-        recorded.map_err(StepError::Broken)?;
+        if is_read_only {
+            self.run.journal.record(sending).await.map_err(StepError::Broken)?;
+        } else {
+            let (committed, flushed) = self.commit(sending).await;
+            committed.map_err(StepError::Broken)?;
+            flushed.map_err(|error| self.run.fail_step(self.step, error))?;
+        }
         if !request.is_repeat_safe() {
             self.run.add_effect();
         }
         Ok(())
+    }
+
+    /// Records an event, and waits for the journal and for the logs of the guardians at the same time.
+    async fn commit(&self, event: EventKind) -> (Result<(), Error>, Result<(), Error>) {
+        tokio::join!(self.run.journal.commit(event), self.gate.flush())
     }
 
     /// Records the reply to a request that was sent at `began`. A request that was certainly not sent has
@@ -174,7 +184,10 @@ impl AnnounceRequest for AttemptRecorder<'_> {
             method: request.method().as_str().to_owned(),
             url: request.url().as_str().to_owned(),
         };
-        Box::pin(self.run.journal.commit(requesting))
+        Box::pin(async {
+            let (committed, flushed) = self.commit(requesting).await;
+            committed.and(flushed)
+        })
     }
 }
 

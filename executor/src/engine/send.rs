@@ -186,7 +186,7 @@ impl RequestSender<'_> {
     }
 
     fn attempt_recorder(&self, attempt: u32) -> AttemptRecorder<'_> {
-        AttemptRecorder { run: self.recorder, step: self.asker.step, attempt }
+        AttemptRecorder { run: self.recorder, gate: self.live.gate, step: self.asker.step, attempt }
     }
 
     /// The address of the first request as the journal shows it.

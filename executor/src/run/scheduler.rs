@@ -181,7 +181,10 @@ impl RunScheduler {
                 EventKind::RunFinished { status, duration_ms, .. } => (*status, *duration_ms),
                 _ => (RunStatus::Waiting, 0),
             };
-            match active.journal.commit(kind).await {
+            // Who reads that the run has ended finds its last decisions in the guardian's log. If that fails, the
+            // guardian says so, and allows nothing more.
+            let committed = active.journal.commit(kind);
+            match tokio::join!(committed, self.context.gate.flush()).0 {
                 Ok(()) => {
                     rest = Some(status);
                     active.ended.send_replace(active.journal.state());

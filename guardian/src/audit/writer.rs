@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::runtime;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
 
 use super::audit_record::AuditRecord;
 use super::hash_chain::HashChain;
@@ -14,9 +16,8 @@ use super::hash_chain::HashChain;
 /// The most records that may wait. Later callers wait for a free slot, which slows the agents down instead
 /// of filling the memory.
 const MAX_WAITING: usize = 1024;
-/// The parts of the time that records without a waiting caller are kept back, and their number.
-const DELAY_STEP: Duration = Duration::from_micros(200);
-const DELAY_STEPS: u32 = 10;
+/// The longest time that records without a waiting caller are kept back.
+const BATCH_DELAY: Duration = Duration::from_millis(2);
 
 /// The writer of the log. The log is closed when the last copy is dropped and everything is written.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub(crate) enum AuditWriter {
     /// The thread that writes and flushes.
     Thread {
         jobs: mpsc::Sender<WriteJob>,
+        /// Notifies that a caller waits for a job.
+        urgent: Arc<Notify>,
         /// Set while the last records could not be written.
         is_failing: Arc<AtomicBool>,
     },
@@ -48,20 +51,27 @@ impl AuditWriter {
             return Ok(Self::File(Arc::new(Mutex::new(chain))));
         }
         let (jobs, waiting) = mpsc::channel(MAX_WAITING);
-        let is_failing = Arc::<AtomicBool>::default();
-        let thread =
-            WriterThread { chain, is_failing: Arc::clone(&is_failing), unwritten: Vec::new() };
-        thread::Builder::new().name("audit".to_owned()).spawn(move || thread.run(waiting))?;
-        Ok(Self::Thread { jobs, is_failing })
+        let (urgent, is_failing) = (Arc::<Notify>::default(), Arc::<AtomicBool>::default());
+        let thread = WriterThread {
+            chain,
+            urgent: Arc::clone(&urgent),
+            is_failing: Arc::clone(&is_failing),
+            unwritten: Vec::new(),
+        };
+        let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
+        let run = move || runtime.block_on(thread.run(waiting));
+        thread::Builder::new().name("audit".to_owned()).spawn(run)?;
+        Ok(Self::Thread { jobs, urgent, is_failing })
     }
 
     /// Writes records, all or none. When this returns `Ok`, they are in the log.
     pub(crate) async fn append(&self, entries: Vec<AuditRecord>) -> Result<(), AppendError> {
         match self {
-            Self::Thread { jobs, .. } => {
+            Self::Thread { jobs, urgent, .. } => {
                 let (done, written) = oneshot::channel();
                 let job = WriteJob { entries, done: Some(done) };
                 jobs.send(job).await.map_err(|_| AppendError)?;
+                urgent.notify_one();
                 if written.await.unwrap_or(false) { Ok(()) } else { Err(AppendError) }
             }
             Self::File(chain) => {
@@ -76,7 +86,7 @@ impl AuditWriter {
     /// written, this waits, as [`append`](Self::append) does.
     pub(crate) async fn append_soon(&self, entries: Vec<AuditRecord>) -> Result<(), AppendError> {
         match self {
-            Self::Thread { jobs, is_failing } if !is_failing.load(Ordering::Acquire) => {
+            Self::Thread { jobs, is_failing, .. } if !is_failing.load(Ordering::Acquire) => {
                 jobs.send(WriteJob { entries, done: None }).await.map_err(|_| AppendError)
             }
             Self::Thread { .. } | Self::File(_) => self.append(entries).await,
@@ -97,17 +107,36 @@ fn append(chain: &mut HashChain, entries: &[AuditRecord]) -> std::io::Result<()>
 /// The thread that writes.
 struct WriterThread {
     chain: HashChain,
+    urgent: Arc<Notify>,
     is_failing: Arc<AtomicBool>,
     /// Records of steps that were allowed already, which could not be written yet.
     unwritten: Vec<AuditRecord>,
 }
 
 impl WriterThread {
-    fn run(mut self, mut waiting: mpsc::Receiver<WriteJob>) {
+    async fn run(mut self, mut waiting: mpsc::Receiver<WriteJob>) {
         let mut jobs = Vec::new();
-        while waiting.blocking_recv_many(&mut jobs, MAX_WAITING) != 0 {
-            wait_for_caller(&mut jobs, &mut waiting);
+        while waiting.recv_many(&mut jobs, MAX_WAITING).await != 0 {
+            self.wait_for_caller(&mut jobs, &mut waiting).await;
             self.write(&mut jobs);
+        }
+    }
+
+    /// While no caller waits, takes further jobs for two milliseconds: one flush is enough for all. They do
+    /// not even wake the thread.
+    async fn wait_for_caller(
+        &self,
+        jobs: &mut Vec<WriteJob>,
+        waiting: &mut mpsc::Receiver<WriteJob>,
+    ) {
+        let end = Instant::now() + BATCH_DELAY;
+        let mut is_over = false;
+        while !is_over && jobs.len() < MAX_WAITING && jobs.iter().all(|job| job.done.is_none()) {
+            // Also true at once for a caller whose job was taken without this.
+            is_over = timeout_at(end, self.urgent.notified()).await.is_err();
+            while let Ok(job) = waiting.try_recv() {
+                jobs.push(job);
+            }
         }
     }
 
@@ -127,19 +156,6 @@ impl WriterThread {
                 None if !written => self.unwritten.extend(entries),
                 None => {}
             }
-        }
-    }
-}
-
-/// While no caller waits, takes further jobs for two milliseconds: one flush is enough for all.
-fn wait_for_caller(jobs: &mut Vec<WriteJob>, waiting: &mut mpsc::Receiver<WriteJob>) {
-    for _ in 0..DELAY_STEPS {
-        if MAX_WAITING <= jobs.len() || jobs.iter().any(|job| job.done.is_some()) {
-            return;
-        }
-        thread::sleep(DELAY_STEP);
-        while let Ok(job) = waiting.try_recv() {
-            jobs.push(job);
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The policy, the log and trials of policies over HTTP.
 
+use std::sync::Arc;
+
 use aos::message::{MethodCall, Request};
+use aos::{GuardianClient, GuardianError, Options, Verdict};
 use guardian::{PolicySource, TokenDigest};
 use serde_json::{Value, json};
 
@@ -142,6 +145,47 @@ async fn steps_that_change_nothing_are_recorded_in_order() {
     world.ask(&reading(40)).await;
     world.app.flush().await;
     assert_eq!(decisions(&world), 41);
+}
+
+#[tokio::test]
+async fn an_agent_that_waits_itself_is_answered_before_the_record() {
+    let world = World::new(POLICY);
+    let guardian = GuardianClient::in_process(Arc::new(world.app.clone()), Options::default())
+        .with_early_responses();
+    for number in 0..40 {
+        let answer = guardian.ask(&call("bank.pay", &json!({"amount": 1}))).await;
+        assert_eq!(answer.verdict, Verdict::Allow);
+        if number % 10 == 9 {
+            assert_eq!(guardian.flush().await, Ok(()));
+            assert_eq!(decisions(&world), number + 1);
+        }
+    }
+    // A denial is recorded before its response, and so is all before it.
+    guardian.ask(&call("bank.pay", &json!({"amount": 1}))).await;
+    let denied = guardian.ask(&call("bank.pay", &json!({"amount": 1_000_000}))).await;
+    assert_eq!((denied.verdict, decisions(&world)), (Verdict::Deny, 42));
+}
+
+#[tokio::test]
+async fn an_agent_that_waits_itself_learns_that_the_log_is_full() {
+    let world = World::with(PolicySource::Text(POLICY.to_owned()), |config| {
+        config.max_audit_bytes = Some(8 << 10);
+    });
+    let guardian = GuardianClient::in_process(Arc::new(world.app.clone()), Options::default())
+        .with_early_responses();
+    let payment = call("bank.pay", &json!({"amount": 1}));
+    let mut flushed = 0;
+    while guardian.ask(&payment).await.verdict == Verdict::Allow {
+        if let Err(failure) = guardian.flush().await {
+            assert_eq!(failure, GuardianError::NotRecorded);
+            break;
+        }
+        flushed += 1;
+        assert_eq!(decisions(&world), flushed, "what is flushed is in the log");
+    }
+    let denied = guardian.ask(&payment).await;
+    assert_eq!(denied.reason_codes, ["audit_unavailable"]);
+    assert_eq!(decisions(&world), flushed);
 }
 
 fn decisions(world: &World) -> usize {

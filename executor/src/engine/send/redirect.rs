@@ -143,7 +143,7 @@ impl RedirectChain<'_> {
         number: u32,
         repeat_safe: bool,
     ) -> Result<Result<ServiceReply, SendError>, StepError> {
-        let AttemptRecorder { run, step, attempt } = self.recorder;
+        let AttemptRecorder { run, step, attempt, .. } = self.recorder;
         let (live, asker) = (&self.sender.live, &self.sender.asker);
         let authorization = live.outbound.authorize_redirect(request, self.first, run.secrets);
         let mut authorization = match Box::pin(authorization).await {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use database::server_types::PgPool;
 use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use super::append::WriterTarget;
@@ -146,11 +147,11 @@ async fn run_writer(
     while jobs.recv_many(&mut batch, MAX_BATCH).await > 0 {
         // Events without a waiter join the next commit that has one, if it comes soon: that saves
         // most of the writes to the disk. They do not even wake the writer.
-        if batch.len() < MAX_BATCH && batch.iter().all(|job| job.reply.is_none()) {
-            tokio::select! {
-                () = urgent.notified() => {}
-                () = tokio::time::sleep(BATCH_DELAY) => {}
-            }
+        let end = Instant::now() + BATCH_DELAY;
+        let mut is_over = false;
+        while !is_over && batch.len() < MAX_BATCH && batch.iter().all(|job| job.reply.is_none()) {
+            // Also true at once for a caller whose job was taken without this.
+            is_over = timeout_at(end, urgent.notified()).await.is_err();
             while batch.len() < MAX_BATCH
                 && let Ok(job) = jobs.try_recv()
             {
