@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 
 use granit_parser::Parser;
 
+/// The allocator of the command.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How many documents there are.
 const DOCUMENTS: usize = 10_000;
 
