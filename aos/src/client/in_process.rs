@@ -6,7 +6,7 @@ use std::pin::Pin;
 /// The future response of a guardian.
 pub type VerdictFuture<'a> = Pin<Box<dyn Future<Output = Vec<u8>> + Send + 'a>>;
 
-/// Whether all records of a guardian are durable.
+/// The future end of a flush: true when all records of a guardian are durable.
 pub type FlushFuture<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
 
 /// A guardian that needs no network to be asked: it takes what would be the body of a `POST` to it,
