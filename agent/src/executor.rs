@@ -3,6 +3,7 @@
 use a2s_api::{EventKind, ExecutionRequest, PlanRequest, PlanResponse, Run, RunEvent};
 use reqwest::header::ACCEPT;
 use reqwest::{Method, StatusCode};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::client::{Error, ServiceClient, SseItem, SseStream};
@@ -36,14 +37,24 @@ impl RemoteExecutor {
         self.client.post(&["v1", "executions"], request).await
     }
 
-    /// Starts a run that is cancelled when the returned guard is dropped.
+    /// Starts a run that is cancelled when the returned guard is dropped. Also cancels the run when the
+    /// future is dropped before the executor responds: a run may send requests before that.
     ///
     /// # Errors
     /// When the executor rejects the request or does not respond.
-    pub async fn start_guarded(&self, request: &ExecutionRequest) -> Result<RunGuard, Error> {
-        let run = self.start(request).await?;
-        let events = self.stream_events(run.id, 0);
-        Ok(RunGuard { executor: self.clone(), id: run.id, events, over: run.status.is_final() })
+    pub async fn start_guarded(&self, request: ExecutionRequest) -> Result<RunGuard, Error> {
+        let (sender, receiver) = oneshot::channel();
+        let executor = self.clone();
+        // A separate task: if nobody receives the guard, it is dropped there.
+        tokio::spawn(async move {
+            let started = executor.start(&request).await;
+            let _ = sender.send(started.map(|run| RunGuard::new(executor, &run)));
+        });
+        let lost = |_| Error::Unreachable {
+            url: Box::new(self.client.url().clone()),
+            cause: "this process is about to end".to_owned(),
+        };
+        receiver.await.map_err(lost)?
     }
 
     /// Reads the current state of a run.
@@ -81,6 +92,11 @@ pub struct RunGuard {
 }
 
 impl RunGuard {
+    fn new(executor: RemoteExecutor, run: &Run) -> Self {
+        let events = executor.stream_events(run.id, 0);
+        Self { executor, id: run.id, events, over: run.status.is_final() }
+    }
+
     /// Returns the id of the run.
     #[must_use]
     pub fn id(&self) -> Uuid {
@@ -183,4 +199,53 @@ async fn connect(client: &ServiceClient, run: Uuid, seen: u64) -> Result<Option<
     let response = client.send(request).await?;
     let is_over = response.status() == StatusCode::NO_CONTENT;
     Ok((!is_over).then(|| SseStream::from_response(response)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use axum::routing::post;
+    use axum::{Json, Router};
+    use serde_json::{Value, json};
+    use tokio::sync::{Notify, mpsc};
+
+    use super::*;
+
+    fn run() -> Json<Value> {
+        let checksum = a2s::Digest::of_bytes(b"");
+        Json(json!({
+            "id": Uuid::nil(), "status": "running", "name": "Joke", "version": "1.0.0",
+            "checksum": checksum, "started_at": "2026-01-02T03:04:05Z",
+        }))
+    }
+
+    #[tokio::test]
+    async fn a_run_is_cancelled_when_its_caller_leaves_before_the_response() {
+        let (sender, mut requests) = mpsc::unbounded_channel();
+        let (sender, respond) = (Arc::new(sender), Arc::new(Notify::new()));
+        let (started, cancelled) = (Arc::clone(&sender), sender);
+        let held = Arc::clone(&respond);
+        let start = async move || {
+            started.send("start").unwrap();
+            held.notified().await;
+            run()
+        };
+        let cancel = async move || {
+            cancelled.send("cancel").unwrap();
+            run()
+        };
+        let router = Router::new()
+            .route("/v1/executions", post(start))
+            .route("/v1/executions/{id}/cancel", post(cancel));
+        let url = format!("http://{}/", test_support::serve(router).await).parse().unwrap();
+        let executor = RemoteExecutor::new(ServiceClient::new(&url, None).unwrap());
+        let request = ExecutionRequest::default();
+        let starting = tokio::spawn(async move { executor.start_guarded(request).await });
+        assert_eq!(requests.recv().await, Some("start"));
+        starting.abort();
+        assert!(starting.await.unwrap_err().is_cancelled());
+        respond.notify_one();
+        assert_eq!(requests.recv().await, Some("cancel"));
+    }
 }

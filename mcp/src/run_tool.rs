@@ -15,7 +15,6 @@ use rmcp::model::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tokio::sync::oneshot;
 
 use super::capability_cache::CapabilityInfo;
 use super::elicitation::{self, ElicitationOutcome};
@@ -358,15 +357,7 @@ fn describe_plan(wanted: &RunToolRequest, plan: &PlanResponse) -> String {
 
 /// Starts a run and follows it to its end. The run is cancelled when its caller stops waiting.
 async fn run(turn: &ToolCallContext<'_>, request: ExecutionRequest) -> Result<Run, ToolError> {
-    let executor = turn.executor.clone();
-    let (sender, receiver) = oneshot::channel();
-    // A separate task: when the caller stops waiting for the start, the started run is dropped, and
-    // that cancels it.
-    tokio::spawn(async move {
-        let _ = sender.send(executor.start_guarded(&request).await);
-    });
-    let lost = |_| ToolError::for_caller("the run was not started", "Call it again.");
-    let mut run = receiver.await.map_err(lost)??;
+    let mut run = turn.executor.start_guarded(request).await?;
     let mut progress =
         ProgressReporter { token: turn.context.meta.get_progress_token(), reported: 0 };
     while let Some(event) = run.next().await? {

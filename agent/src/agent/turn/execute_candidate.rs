@@ -316,7 +316,7 @@ impl AgentTurn<'_> {
         let intent = choice.intent.clone();
         let request =
             ExecutionRequest { inputs, session, intent, ..ExecutionRequest::from_ref(&choice.pin) };
-        let mut guarded = match source.executor.start_guarded(&request).await {
+        let mut guarded = match source.executor.start_guarded(request).await {
             Ok(guarded) => guarded,
             Err(error) => {
                 return self.skip_candidate(&choice.pin, error).map(|()| AttemptResult::Skipped);
