@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_is_cancelled_when_its_caller_leaves_before_the_response() {
+    async fn a_run_is_cancelled_when_its_caller_leaves_early() {
         let (sender, mut requests) = mpsc::unbounded_channel();
         let (sender, respond) = (Arc::new(sender), Arc::new(Notify::new()));
         let (started, cancelled) = (Arc::clone(&sender), sender);
