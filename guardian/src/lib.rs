@@ -302,7 +302,10 @@ impl App {
     /// Waits until all decisions so far are in the log. Returns false when one cannot be written.
     pub async fn flush(&self) -> bool {
         let written = self.audit.append(Vec::new()).await.is_ok();
-        self.record_write_result(written);
+        // If there was nothing to write, the log may still be one that cannot be written.
+        if !written {
+            self.record_write_result(false);
+        }
         written
     }
 

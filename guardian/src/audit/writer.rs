@@ -144,7 +144,10 @@ impl WriterThread {
         let mut entries = self.unwritten.clone();
         entries.extend(jobs.iter().flat_map(|job| &job.entries).cloned());
         let written = append(&mut self.chain, &entries).is_ok();
-        self.is_failing.store(!written, Ordering::Release);
+        // A flush that has nothing to write does not show that the log can be written.
+        if !entries.is_empty() {
+            self.is_failing.store(!written, Ordering::Release);
+        }
         if written {
             self.unwritten.clear();
         }

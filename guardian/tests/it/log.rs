@@ -188,6 +188,19 @@ async fn an_agent_that_waits_itself_learns_that_the_log_is_full() {
     assert_eq!(decisions(&world), flushed);
 }
 
+#[tokio::test]
+async fn a_flush_without_records_does_not_make_a_full_log_ready() {
+    let world = World::with(PolicySource::Text(POLICY.to_owned()), |config| {
+        config.max_audit_bytes = Some(8 << 10);
+    });
+    let payment = call("bank.pay", &json!({"amount": 1}));
+    while world.ask(&payment).await["decision"] == "allow" {}
+    assert!(!world.app.is_ready());
+    // Nothing that was allowed is missing from the log.
+    assert!(world.app.flush().await);
+    assert!(!world.app.is_ready());
+}
+
 fn decisions(world: &World) -> usize {
     world.records().iter().filter(|record| record["event"] == "decision").count()
 }
