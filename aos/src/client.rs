@@ -113,15 +113,20 @@ pub enum BuildError {
 pub struct GuardianClient {
     transport: GuardianTransport,
     options: Options,
-    /// Set when the agent waits for the guardian's records itself.
-    early_responses: bool,
 }
 
 /// The transport of messages to the guardian.
 #[derive(Clone, Debug)]
 enum GuardianTransport {
-    Http { endpoint: Url, client: reqwest::Client },
-    InProcess(Arc<dyn InProcessGuardian>),
+    Http {
+        endpoint: Url,
+        client: reqwest::Client,
+    },
+    InProcess {
+        guardian: Arc<dyn InProcessGuardian>,
+        /// Set when the agent waits for the guardian's records itself.
+        early_responses: bool,
+    },
 }
 
 impl GuardianClient {
@@ -152,24 +157,26 @@ impl GuardianClient {
             .timeout(options.timeout)
             .build()
             .map_err(BuildError::Http)?;
-        let transport = GuardianTransport::Http { endpoint, client };
-        Ok(Self { transport, options, early_responses: false })
+        Ok(Self { transport: GuardianTransport::Http { endpoint, client }, options })
     }
 
     /// Creates a client for a guardian in this process. The guardian gets the same messages as over HTTP,
     /// and the client checks its responses by the same rules. Of the `options`, only timeout, limits and
     /// fail modes have an effect; those for connections do not.
     pub fn in_process(guardian: Arc<dyn InProcessGuardian>, options: Options) -> Self {
-        let transport = GuardianTransport::InProcess(guardian);
-        Self { transport, options, early_responses: false }
+        let transport = GuardianTransport::InProcess { guardian, early_responses: false };
+        Self { transport, options }
     }
 
     /// For an agent that calls [`flush`](Self::flush) before it sends what the guardian has allowed. A
     /// guardian in this process may then respond to messages about the call of a tool
     /// (`steps/toolCallRequest`, `steps/toolCallResult` and `protocols/MCP`) before its records are durable.
     #[must_use]
-    pub fn with_early_responses(self) -> Self {
-        Self { early_responses: true, ..self }
+    pub fn with_early_responses(mut self) -> Self {
+        if let GuardianTransport::InProcess { early_responses, .. } = &mut self.transport {
+            *early_responses = true;
+        }
+        self
     }
 
     /// Waits until the guardian's records of its responses are durable. A guardian over HTTP records before
@@ -179,12 +186,12 @@ impl GuardianClient {
     /// [`GuardianError::NotRecorded`], or [`GuardianError::Timeout`]. What was allowed early must not be done.
     pub async fn flush(&self) -> Result<(), GuardianError> {
         match &self.transport {
-            GuardianTransport::InProcess(guardian) if self.early_responses => {
+            GuardianTransport::InProcess { guardian, early_responses: true } => {
                 let flushed = tokio::time::timeout(self.options.timeout, guardian.flush()).await;
                 let flushed = flushed.map_err(|_| GuardianError::Timeout)?;
                 if flushed { Ok(()) } else { Err(GuardianError::NotRecorded) }
             }
-            GuardianTransport::InProcess(_) | GuardianTransport::Http { .. } => Ok(()),
+            GuardianTransport::InProcess { .. } | GuardianTransport::Http { .. } => Ok(()),
         }
     }
 
@@ -198,7 +205,7 @@ impl GuardianClient {
             GuardianTransport::Http { endpoint, .. } => {
                 Self::new(endpoint.clone(), self.options.clone())
             }
-            GuardianTransport::InProcess(_) => Ok(self.clone()),
+            GuardianTransport::InProcess { .. } => Ok(self.clone()),
         }
     }
 
@@ -300,8 +307,8 @@ impl GuardianClient {
                 let request = client.post(endpoint.clone()).headers(headers);
                 self.exchange(request.body(question.to_vec())).await?
             }
-            GuardianTransport::InProcess(guardian) => {
-                let is_early = self.early_responses && is_about_tool(question.method());
+            GuardianTransport::InProcess { guardian, early_responses } => {
+                let is_early = *early_responses && is_about_tool(question.method());
                 let answer = match is_early {
                     true => guardian.respond_early(question.to_vec()),
                     false => guardian.respond(question.to_vec()),
