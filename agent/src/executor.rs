@@ -45,7 +45,7 @@ impl RemoteExecutor {
     pub async fn start_guarded(&self, request: ExecutionRequest) -> Result<RunGuard, Error> {
         let (sender, receiver) = oneshot::channel();
         let executor = self.clone();
-        // A separate task: if nobody receives the guard, it is dropped there.
+        // The task also completes when this future is dropped. It then drops the guard, which cancels the run.
         tokio::spawn(async move {
             let started = executor.start(&request).await;
             let _ = sender.send(started.map(|run| RunGuard::new(executor, &run)));

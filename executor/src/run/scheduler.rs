@@ -181,8 +181,8 @@ impl RunScheduler {
                 EventKind::RunFinished { status, duration_ms, .. } => (*status, *duration_ms),
                 _ => (RunStatus::Waiting, 0),
             };
-            // Who reads that the run has ended finds its last decisions in the guardian's log. If that fails, the
-            // guardian says so, and allows nothing more.
+            // A run that has ended has all its decisions in the log of the guardian. A guardian that
+            // cannot write them reports that itself, and denies further steps.
             let committed = active.journal.commit(kind);
             match tokio::join!(committed, self.context.gate.flush()).0 {
                 Ok(()) => {

@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use test_support::rpc_result;
 use tokio::sync::Semaphore;
 
-use super::world::{
-    ServiceDouble, World, allow, events, read, run, sequence, start, task, until_recorded,
-};
+use super::guardian::publish;
+use super::world::{ServiceDouble, World, allow, events, read, run, start, until_recorded};
 use crate::{GuardianConfig, GuardianSettings};
 
 /// A guardian that allows everything, and notes how it was called.
@@ -72,24 +71,13 @@ impl InProcessGuardian for EarlyGuardian {
     }
 }
 
-fn publish(world: &World) {
-    world.registry.publish(
-        "Two",
-        "1.0.0",
-        &json!({"execution": sequence(json!([
-            task("read", "GET /echo/x", json!({}), json!({"heard": "$.value"})),
-            task("write", "POST /say", json!({"body": "${heard}"}), json!({"said": "$.body"})),
-        ]))}),
-    );
-}
-
 #[tokio::test]
 async fn a_request_with_an_effect_waits_for_both_logs_at_once() {
     let mut world = World::new().await;
     let guardian = EarlyGuardian::new(&mut world, 0, true);
     publish(&world);
     let app = world.open().await;
-    let id = start(&app, "Two", json!({})).await;
+    let id = start(&app, "Two", json!({"word": "x"})).await;
     // The journal does not wait for the guardian.
     until_recorded(&app, id, "POST /say", 1).await;
     guardian.flushes.add_permits(1);
@@ -115,7 +103,7 @@ async fn what_a_guardian_cannot_record_is_not_sent() {
     EarlyGuardian::new(&mut world, 10, false);
     publish(&world);
     let app = world.open().await;
-    let run = run(&app, "Two", json!({})).await;
+    let run = run(&app, "Two", json!({"word": "x"})).await;
     assert_eq!(run.status, RunStatus::Denied);
     let error = run.error.unwrap();
     assert_eq!((error.code.as_str(), error.step.as_deref()), ("A2S342", Some("write")));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::world::{World, allow, deny, events, run, sequence, task, transcript};
 use crate::{FailMode, GuardianSettings};
 
-fn publish(world: &World) {
+pub(super) fn publish(world: &World) {
     world.registry.publish(
         "Two",
         "1.0.0",
