@@ -27,7 +27,10 @@
 mod audit_record;
 mod checkpoint;
 mod copy;
+#[cfg(test)]
+mod disk_model;
 mod hash_chain;
+mod log_file;
 mod newest_records;
 mod record_filter;
 mod records;
