@@ -203,7 +203,8 @@ pub(super) fn restart(folder: &Path, power_cut: Option<u64>) {
             if let Some(mask) = power_cut {
                 let content = std::fs::read(&path).unwrap();
                 state.write_back(&content, mask);
-                if is_chosen(7, mask) || is_chosen(11, mask) && state.durable.len() < content.len() {
+                if is_chosen(7, mask) || is_chosen(11, mask) && state.durable.len() < content.len()
+                {
                     state.durable.resize(content.len(), 0);
                 }
                 std::fs::write(&path, &state.durable).unwrap();

@@ -20,7 +20,7 @@ use std::path::Path;
 use super::hash_chain::{FileTail, find_end_of_closed};
 use super::log_file::LogFile;
 use super::records::{MAX_LINE, read_link};
-use super::segments::{LogFiles, file_name};
+use super::segments::{LogFiles, file_name, remove_if_present};
 use crate::error::Error;
 
 /// The length of the file, in bytes.
@@ -68,7 +68,8 @@ impl RedoFile {
 
     /// Prepares to write `lines` to a log that is `length` bytes long: begins a pass if this one has no room.
     pub(super) fn make_room(&mut self, lines: &[u8], log: &LogFile, length: u64) -> io::Result<()> {
-        let is_full = CAPACITY < self.pass.end + lines.len() as u64 && self.pass.start < self.pass.end;
+        let is_full =
+            CAPACITY < self.pass.end + lines.len() as u64 && self.pass.start < self.pass.end;
         if is_full || self.is_pass_over || self.is_log_unflushed {
             self.flush_log(log)?;
             self.begin_pass(length)?;
@@ -128,10 +129,7 @@ impl RedoFile {
 
 /// Deletes the redo file of a log that is on the disk.
 pub(super) fn remove(files: &LogFiles) -> io::Result<()> {
-    match std::fs::remove_file(files.redo_path()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    remove_if_present(&files.redo_path())
 }
 
 /// Writes the records of the last pass, and those that follow them in the log, to the log again, and flushes
@@ -178,13 +176,8 @@ fn check_first_record(files: &LogFiles, log: &LogFile, pass: &[u8]) -> Result<()
     let closed = find_end_of_closed(files)?.number;
     let last = FileTail::read(log.file(), path)?.last(path)?.map_or(closed, |(number, _)| number);
     if last < first.number {
-        let redo = file_name(&files.redo_path());
-        let reason = format!(
-            "it ends with record {last}, but {redo} has record {}, which was acknowledged: records are lost, or \
-             {redo} belongs to another log. Restore the log, or move {redo} away to continue without them",
-            first.number
-        );
-        return Err(Error::AuditBroken { path: path.to_owned(), reason });
+        let (path, redo) = (path.to_owned(), file_name(&files.redo_path()));
+        return Err(Error::AuditIncomplete { path, redo, last, first: first.number });
     }
     if closed < first.number {
         tracing::warn!(path = %path.display(), "the redo file belongs to another audit log; the guardian does not use it");

@@ -145,7 +145,7 @@ fn check_steps(steps: &[Step], last_cut: u64) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn faults_of_the_disk_lose_no_acknowledged_record(steps in steps(), last_cut: u64) {
@@ -164,7 +164,7 @@ fn failures(after: std::ops::Range<u32>) -> impl Iterator<Item = Fault> {
 #[test]
 fn one_failed_flush_and_a_power_cut_lose_no_record() {
     // Enough for several passes and segments.
-    for fault in failures(0..100) {
+    for fault in failures(0..80) {
         let mut steps = vec![Step::Append(vec![100]); 60];
         steps.insert(0, Step::Fail(fault));
         check_steps(&steps, 0).unwrap();
