@@ -43,7 +43,7 @@ mod writer;
 mod tests;
 
 pub(crate) use audit_record::{AuditRecord, DecidedStep, leaves_out};
-pub use copy::copy;
+pub use copy::{copy, has_log};
 pub(crate) use hash_chain::{HashChain, Options};
 pub(crate) use newest_records::{NewestRecords, RecordRange, read_newest};
 pub use newest_records::{RecordedCall, read_recorded_calls};
