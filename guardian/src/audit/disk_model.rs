@@ -4,7 +4,7 @@
 //! bytes that are on the disk. After a failed flush the system counts its bytes as flushed.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -20,7 +20,7 @@ thread_local! {
 #[derive(Debug, Default)]
 struct Disk {
     /// The files by inode.
-    files: HashMap<u64, FileState>,
+    files: BTreeMap<u64, FileState>,
     fault: Option<Fault>,
     /// The number of operations before the process stops.
     stop_after: Option<u32>,
@@ -195,7 +195,7 @@ pub(super) fn is_stopped() -> bool {
 /// its flushed bytes, and of the others the sectors that the mask chooses.
 pub(super) fn restart(folder: &Path, power_cut: Option<u64>) {
     with_disk(|disk| {
-        let mut states = HashMap::new();
+        let mut states = BTreeMap::new();
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let inode = std::fs::metadata(&path).unwrap().ino();
