@@ -31,7 +31,7 @@ pub(crate) use authoring::{
     NewArgs,
 };
 
-pub(crate) use backup::BackupArgs;
+pub(crate) use backup::{BackupArgs, RestoreArgs};
 pub(crate) use bom::BomArgs;
 pub(crate) use connect::{ConnectArgs, McpClientKind};
 pub(crate) use doctor::DoctorArgs;
@@ -305,7 +305,7 @@ pub(crate) enum CliCommand {
     Backup(BackupArgs),
     /// Restore a copy of `a2s backup`, and check it
     #[command(after_help = backup::AFTER_RESTORE)]
-    Restore(BackupArgs),
+    Restore(RestoreArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -178,10 +178,10 @@ async fn dispatch(
             doctor::doctor(&arguments, &data_dir(global), &client()?, output).await
         }
         CliCommand::Backup(arguments) => {
-            backup::back_up(&data_dir(global), &arguments.dir, output).await
+            backup::back_up(&data_dir(global), &arguments, output).await
         }
         CliCommand::Restore(arguments) => {
-            backup::restore(&arguments.dir, &data_dir(global), output).await
+            backup::restore(&arguments, &data_dir(global), output).await
         }
     }
 }

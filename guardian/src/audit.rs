@@ -27,7 +27,10 @@
 mod audit_record;
 mod checkpoint;
 mod copy;
+#[cfg(test)]
+mod disk_model;
 mod hash_chain;
+mod log_file;
 mod newest_records;
 mod record_filter;
 mod records;
@@ -40,9 +43,10 @@ mod writer;
 mod tests;
 
 pub(crate) use audit_record::{AuditRecord, DecidedStep, leaves_out};
-pub use copy::copy;
+pub use copy::{copy, has_log};
 pub(crate) use hash_chain::{HashChain, Options};
 pub(crate) use newest_records::{NewestRecords, RecordRange, read_newest};
+pub use newest_records::{RecordedCall, read_recorded_calls};
 pub use record_filter::RecordFilter;
 pub use records::{LogCorruption, LogStart, RecordReader, VerifiedLog, verify, verify_from};
 pub(crate) use restore_state::restore_state;

@@ -41,6 +41,22 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
+    /// The audit log ends before records that were acknowledged.
+    #[error(
+        "the audit log {} has lost records: it ends with record {last}, but {redo} has record {first}; restore the \
+         audit log, or move {redo} away to continue without the lost records",
+        path.display()
+    )]
+    AuditIncomplete {
+        /// The file.
+        path: PathBuf,
+        /// The name of its redo file.
+        redo: String,
+        /// The number of the last record.
+        last: u64,
+        /// The number of the first record in the redo file.
+        first: u64,
+    },
     /// Another guardian writes this audit log.
     #[error("the audit log {} is in use by another guardian", path.display())]
     AuditInUse {
@@ -57,6 +73,7 @@ impl Error {
             Self::PolicyInvalid { .. } => "policy_invalid",
             Self::AuditUnavailable { .. } => "audit_unavailable",
             Self::AuditBroken { .. } => "audit_broken",
+            Self::AuditIncomplete { .. } => "audit_incomplete",
             Self::AuditInUse { .. } => "audit_in_use",
         }
     }

@@ -21,15 +21,27 @@ pub async fn copy_documents(from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks a copy that no registry uses: its pages, and each document against its checksum. Returns the
-/// number of documents.
+/// Checks a copy that no registry uses as [`check_documents`] does, and updates its schema.
 ///
 /// # Errors
 /// Fails when the database is damaged, or a newer version of the program created it.
-pub async fn check_documents(path: &Path) -> Result<u64, Error> {
+pub async fn restore_documents(path: &Path) -> Result<u64, Error> {
     let database = DatabaseAddress::from(path.to_string_lossy().into_owned());
     crate::store::open(&database).await?.close().await;
-    let mut connection = connect(path).await?;
+    count_documents(connect(path).await?).await
+}
+
+/// Checks a copy that no registry uses: its pages, and each document against its checksum. Changes nothing, and
+/// returns the number of documents.
+///
+/// # Errors
+/// Fails when the database is damaged.
+pub async fn check_documents(path: &Path) -> Result<u64, Error> {
+    let options = SqliteConnectOptions::new().filename(path).immutable(true);
+    count_documents(options.connect().await.map_err(Error::unusable)?).await
+}
+
+async fn count_documents(mut connection: SqliteConnection) -> Result<u64, Error> {
     let result: String =
         sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut connection).await?;
     if result != "ok" {

@@ -126,7 +126,7 @@ use a2s_api::{IndexBuilding, IndexStatus, PublishResponse};
 use axum::Router;
 use jiff::Timestamp;
 
-pub use crate::backup::{check_documents, copy_documents};
+pub use crate::backup::{check_documents, copy_documents, restore_documents};
 use crate::catalog::{Catalog, CatalogParts};
 use crate::documents::DocumentReader;
 use crate::embed::Embedder;

@@ -1,7 +1,7 @@
 //! `a2s backup` and `a2s restore`: a copy of the data folder that is complete or refused.
 //!
-//! Both work in a temporary folder next to the target, and rename it at the very end. An interrupted
-//! command leaves the temporary folder. It has the file `unfinished` and is replaced next time.
+//! Both work in a temporary folder next to the target, and rename it at the very end. A command that is killed
+//! leaves the temporary folder. It has the file `unfinished` and is replaced next time.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,15 +14,18 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::cli::{BackupArgs, RestoreArgs};
 use crate::cli_error::{BACKUP, CliError, CliExitCode};
 use crate::clock::{self, SystemClockAndIds};
+use crate::commands::doctor::free_space;
 use crate::output::{CommandOutput, WARN, count};
 use crate::serve::set_private_umask;
 
 const RUNS: &str = "executor.sqlite";
 const DOCUMENTS: &str = "registry.sqlite";
 const AUDIT: &str = "audit.jsonl";
-const KEYS: [&str; 2] = ["token", "secrets.key"];
+const TOKEN: &str = "token";
+const KEY: &str = "secrets.key";
 /// The list of the files in a copy; it exists when the copy is complete.
 const MANIFEST: &str = "backup.json";
 /// The file that marks a folder as unfinished.
@@ -54,77 +57,194 @@ struct BackupFile {
     checksum: Digest,
 }
 
-/// Copies a data folder; services may use it at the same time.
+/// The checked content of a copy.
+#[derive(Default)]
+struct CheckedParts {
+    documents: Option<u64>,
+    runs: Option<executor::RestoredRuns>,
+    audit_records: Option<u64>,
+}
+
+/// Copies a data folder; services may use it at the same time. Then checks that the copy can be restored.
 pub(super) async fn back_up(
     data: &Path,
-    to: &Path,
+    arguments: &BackupArgs,
     output: &mut CommandOutput,
 ) -> Result<(), CliError> {
-    let parts = [DOCUMENTS, RUNS, AUDIT].map(|name| data.join(name));
-    if !parts.iter().any(|path| path.exists()) {
+    let BackupArgs { dir: to, with_key } = arguments;
+    if !has_data(data)? {
         let message = format!("{} does not contain the data of a service", data.display());
         return Err(backup_error(message).with_hint("Give the data folder with --data-dir."));
     }
-    let [documents, runs, audit] = parts;
     let made_at = clock::now();
     let making = UnfinishedFolder::create(to, &format!("{} exists already", to.display()))?;
-    // A later copy has all that an earlier one refers to: documents of the runs, decisions about
-    // their requests.
-    if runs.exists() {
-        executor::copy_runs(&runs, &making.join(RUNS))
-            .await
-            .map_err(|error| backup_error(error.to_string()))?;
+    let key = data.join(KEY);
+    if let Some(file) = with_key {
+        check_key_copy(&key, file, &[to, &making.folder])?;
     }
-    if documents.exists() {
-        let copied = registry::copy_documents(&documents, &making.join(DOCUMENTS)).await;
-        copied.map_err(|error| backup_error(error.to_string()))?;
-    }
-    if audit.exists() {
-        let copied = guardian::audit::copy(&audit, &making.join(AUDIT));
-        copied.map_err(|error| backup_error(error.to_string()))?;
-    }
-    for name in KEYS {
-        let (from, to) = (data.join(name), making.join(name));
-        if from.exists() {
-            fs::copy(&from, &to).map_err(|error| CliError::file_error(&from, &error))?;
-        }
-    }
-    let files = list_files(&making.folder)?;
+    copy_parts(data, &making.folder).await?;
     let manifest = BackupManifest {
         form: FORMAT_VERSION,
         program: env!("CARGO_PKG_VERSION").to_owned(),
         made_at,
-        files,
+        files: list_files(&making.folder)?,
     };
     let text =
         serde_json::to_string_pretty(&manifest).map_err(|error| backup_error(error.to_string()))?;
     let path = making.join(MANIFEST);
     fs::write(&path, text).map_err(|error| CliError::file_error(&path, &error))?;
-    making.finish(to)?;
+    if let Some(file) = with_key {
+        copy_key(&key, file)?;
+    }
+    if let Err(error) = making.finish(to) {
+        // Without the backup, the key would prevent the next attempt.
+        with_key.iter().for_each(|file| drop(fs::remove_file(file)));
+        return Err(error);
+    }
     let bytes: u64 = manifest.files.values().map(|content| content.bytes).sum();
     if output.is_json() {
-        output.json_line(&json!({ "backup": to, "files": manifest.files.len(), "bytes": bytes }));
+        output.json_line(&json!({
+            "backup": to, "files": manifest.files.len(), "bytes": bytes, "key": with_key,
+        }));
         return Ok(());
     }
     let files = count(manifest.files.len(), "file");
     output.line(format_args!("copied {files}, {bytes} bytes, to {}", to.display()));
-    if runs.exists() && !data.join("secrets.key").exists() {
-        output.line(format_args!(
-            "{WARN}the data folder has no key for credentials{WARN:#}: if credentials are stored, also keep a copy of the key"
-        ));
+    match with_key {
+        Some(file) => output.line(format_args!(
+            "copied the key for credentials to {}: do not store it with the backup",
+            file.display()
+        )),
+        None if data.join(RUNS).exists() => output.line(format_args!(
+            "{WARN}the key for credentials is not in the backup{WARN:#}: keep a copy of it elsewhere, too"
+        )),
+        None => {}
     }
     Ok(())
 }
 
+/// Returns true when a folder has a part that a copy contains.
+fn has_data(data: &Path) -> Result<bool, CliError> {
+    Ok([DOCUMENTS, RUNS].iter().any(|name| data.join(name).exists()) || has_audit_log(data)?)
+}
+
+fn has_audit_log(folder: &Path) -> Result<bool, CliError> {
+    let found = guardian::audit::has_log(&folder.join(AUDIT));
+    found.map_err(|error| CliError::file_error(folder, &error))
+}
+
+/// Copies the parts of a data folder, and checks that the copies can be restored. A later copy has all that an
+/// earlier one refers to: documents of the runs, decisions about their requests.
+async fn copy_parts(data: &Path, to: &Path) -> Result<(), CliError> {
+    if data.join(RUNS).exists() {
+        let fail = |error: String| copy_error(data, RUNS, to, &error);
+        let copy = to.join(RUNS);
+        let copied = executor::copy_runs(&data.join(RUNS), &copy).await;
+        copied.map_err(|error| fail(error.to_string()))?;
+        check_runs(&copy, to).await.map_err(fail)?;
+    }
+    if data.join(DOCUMENTS).exists() {
+        let fail = |error: registry::StoreError| copy_error(data, DOCUMENTS, to, &error.to_string());
+        let copy = to.join(DOCUMENTS);
+        registry::copy_documents(&data.join(DOCUMENTS), &copy).await.map_err(fail)?;
+        registry::check_documents(&copy).await.map_err(fail)?;
+    }
+    if has_audit_log(data)? {
+        let copied = guardian::audit::copy(&data.join(AUDIT), &to.join(AUDIT));
+        copied.map_err(|error| copy_error(data, "audit.", to, &error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Checks that a copy of runs can be restored. The check changes its file, so it has one of its own.
+async fn check_runs(copy: &Path, folder: &Path) -> Result<(), String> {
+    let scratch = folder.join("check");
+    fs::create_dir(&scratch).map_err(|error| error.to_string())?;
+    let file = scratch.join(RUNS);
+    fs::copy(copy, &file).map_err(|error| error.to_string())?;
+    let checked = executor::restore_runs(&file, &SystemClockAndIds).await;
+    fs::remove_dir_all(&scratch).map_err(|error| error.to_string())?;
+    checked.map(drop).map_err(|error| error.to_string())
+}
+
+/// The error of a part of a copy, whose files begin with a prefix. The most common cause is a full disk, which
+/// not every error names.
+fn copy_error(data: &Path, prefix: &str, to: &Path, message: &str) -> CliError {
+    let entries = fs::read_dir(data).into_iter().flatten().flatten();
+    let files = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    let needed: u64 = files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum();
+    match free_space(to) {
+        Some(free) if free < needed => backup_error(format!(
+            "no space left in {}: {free} bytes are free, and {needed} may be needed for {prefix}* ({message})",
+            to.display()
+        ))
+        .with_hint("Free some space, or give a folder on another disk. Nothing is left of this attempt."),
+        _ => backup_error(message),
+    }
+}
+
+/// Checks that the key can be copied to a file that does not exist, outside the folders of a backup.
+fn check_key_copy(key: &Path, file: &Path, folders: &[&Path]) -> Result<(), CliError> {
+    if !key.exists() {
+        let message = format!("{} does not exist, so it cannot be copied", key.display());
+        return Err(backup_error(message).with_hint(
+            "The key is in the keyring of the system or in A2S_SECRET_KEY, or no credential is stored yet. Leave \
+             out --with-key.",
+        ));
+    }
+    let resolve = |path: &Path| -> io::Result<PathBuf> {
+        let path = std::path::absolute(path)?;
+        let parent = path.ancestors().skip(1).find(|folder| folder.exists());
+        let parent = parent.unwrap_or_else(|| Path::new("/"));
+        let rest = path.strip_prefix(parent).unwrap_or(&path);
+        Ok(parent.canonicalize()?.join(rest))
+    };
+    let fail = |error: io::Error| CliError::file_error(file, &error);
+    let resolved = resolve(file).map_err(fail)?;
+    for folder in folders {
+        if resolved.starts_with(resolve(folder).map_err(fail)?) {
+            let message = format!("{} is in the folder of the backup", file.display());
+            return Err(backup_error(message).with_hint(
+                "Without the key nobody can read the credentials of a backup: give another folder.",
+            ));
+        }
+    }
+    if file.symlink_metadata().is_ok() {
+        return Err(backup_error(format!("{} exists already", file.display()))
+            .with_hint("Move it to another location, or give another file."));
+    }
+    Ok(())
+}
+
+/// Copies a key to a new file that only its owner may read.
+fn copy_key(from: &Path, to: &Path) -> Result<(), CliError> {
+    let mut source = File::open(from).map_err(|error| CliError::file_error(from, &error))?;
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let copied = options.open(to).and_then(|mut file| {
+        io::copy(&mut source, &mut file)?;
+        file.sync_all()
+    });
+    copied.map_err(|error| CliError::file_error(to, &error))
+}
+
 /// Restores a copy into a folder without data.
 pub(super) async fn restore(
-    from: &Path,
+    arguments: &RestoreArgs,
     data: &Path,
     output: &mut CommandOutput,
 ) -> Result<(), CliError> {
+    let RestoreArgs { dir: from, with_key } = arguments;
     let manifest = read_manifest(from)?;
     if let Some(name) = manifest.files.keys().find(|name| !from.join(name).is_file()) {
         return Err(backup_error(format!("{}: {name} is missing", from.display())));
+    }
+    let has = |name: &str| manifest.files.contains_key(name);
+    if has(KEY) && with_key.is_some() {
+        let message = format!("{} already contains {KEY}", from.display());
+        return Err(backup_error(message).with_hint("Leave out --with-key."));
     }
     let making =
         UnfinishedFolder::create(data, &format!("{} already contains data", data.display()))?;
@@ -143,47 +263,80 @@ pub(super) async fn restore(
         let message = format!("{}: {} is damaged", from.display(), damaged.join(", "));
         return Err(backup_error(message));
     }
-    let has = |name: &str| manifest.files.contains_key(name);
-    let mut documents = None;
-    if has(DOCUMENTS) {
-        let checked = registry::check_documents(&making.join(DOCUMENTS)).await;
-        documents = Some(checked.map_err(|error| backup_error(error.to_string()))?);
+    if let Some(file) = with_key {
+        copy_key(file, &making.join(KEY))?;
     }
-    let mut runs = None;
-    if has(RUNS) {
-        let restored = executor::restore_runs(&making.join(RUNS), &SystemClockAndIds).await;
-        runs = Some(restored.map_err(|error| backup_error(error.to_string()))?);
-    }
-    let mut records = None;
-    if has(AUDIT) {
-        let verified = guardian::audit::verify_from(&making.join(AUDIT), &LogStart::Oldest);
-        records = Some(verified.map_err(|error| backup_error(error.to_string()))?.records);
-    }
+    let parts = restore_parts(&making.folder).await?;
     making.finish(data)?;
-    let suspended = runs.map_or(0, |runs| runs.suspended);
+    let suspended = parts.runs.map_or(0, |runs| runs.suspended);
+    let has_key = has(KEY) || with_key.is_some();
     if output.is_json() {
         output.json_line(&json!({
-            "restored": data, "made_at": manifest.made_at, "documents": documents,
-            "runs": runs.map(|runs| runs.runs), "waiting": suspended, "audit_records": records,
+            "restored": data, "made_at": manifest.made_at, "documents": parts.documents,
+            "runs": parts.runs.map(|runs| runs.runs), "waiting": suspended,
+            "audit_records": parts.audit_records, "token": has(TOKEN), "key": has_key,
         }));
         return Ok(());
     }
     output.line(format_args!("restored the backup of {} to {}", manifest.made_at, data.display()));
+    print_parts(&parts, output);
+    if has(TOKEN) || has(KEY) {
+        let names: Vec<_> = [TOKEN, KEY].into_iter().filter(|name| has(name)).collect();
+        let names = names.join(" and ");
+        output.line(format_args!(
+            "{WARN}the backup contains {names}{WARN:#}, because an earlier version made it: keep it as secret as \
+             the data folder"
+        ));
+    }
+    if !has(TOKEN) {
+        output.line(format_args!("the next start creates a new token for the owner"));
+    }
+    if has(RUNS) && !has_key {
+        output.line(format_args!(
+            "{WARN}the key for credentials is missing{WARN:#}: stored credentials cannot be read until you copy it \
+             to {}, or set the keyring or A2S_SECRET_KEY as before",
+            data.join(KEY).display()
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the parts of a copy, and prepares them for a start.
+async fn restore_parts(folder: &Path) -> Result<CheckedParts, CliError> {
+    let mut parts = CheckedParts::default();
+    if folder.join(DOCUMENTS).exists() {
+        let checked = registry::restore_documents(&folder.join(DOCUMENTS)).await;
+        parts.documents = Some(checked.map_err(|error| backup_error(error.to_string()))?);
+    }
+    if folder.join(RUNS).exists() {
+        let restored = executor::restore_runs(&folder.join(RUNS), &SystemClockAndIds).await;
+        parts.runs = Some(restored.map_err(|error| backup_error(error.to_string()))?);
+    }
+    if has_audit_log(folder)? {
+        let verified = guardian::audit::verify_from(&folder.join(AUDIT), &LogStart::Oldest);
+        let verified = verified.map_err(|error| backup_error(error.to_string()))?;
+        parts.audit_records = Some(verified.records);
+    }
+    Ok(parts)
+}
+
+fn print_parts(parts: &CheckedParts, output: &mut CommandOutput) {
+    let CheckedParts { documents, runs, audit_records } = parts;
     let lines = [
         documents.map(|all| format!("{} with the right checksums", count(all, "document"))),
         runs.map(|runs| format!("{} with complete journals", count(runs.runs, "run"))),
-        records.map(|all| format!("{} in a complete chain", count(all, "audit record"))),
+        audit_records.map(|all| format!("{} in a complete chain", count(all, "audit record"))),
     ];
     for line in lines.into_iter().flatten() {
         output.line(format_args!("  {line}"));
     }
+    let suspended = runs.map_or(0, |runs| runs.suspended);
     if 0 < suspended {
         let runs = count(suspended, "run");
         output.line(format_args!(
             "{WARN}{runs} not finished, waiting for a person{WARN:#}: a2s runs --status waiting"
         ));
     }
-    Ok(())
 }
 
 fn backup_error(message: impl Into<String>) -> CliError {
@@ -240,16 +393,27 @@ fn describe_file(path: &Path) -> io::Result<BackupFile> {
 fn remove_unfinished(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if entry.file_name() != UNFINISHED {
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != UNFINISHED {
             fs::remove_file(entry.path())?;
         }
     }
     fs::remove_dir_all(folder)
 }
 
-/// A folder in preparation, next to its final path.
+/// A folder in preparation, next to its final path. It is removed if it is not finished.
 struct UnfinishedFolder {
     folder: PathBuf,
+}
+
+impl Drop for UnfinishedFolder {
+    fn drop(&mut self) {
+        if self.folder.join(UNFINISHED).exists() {
+            // The next attempt removes what is left.
+            let _ = remove_unfinished(&self.folder);
+        }
+    }
 }
 
 impl UnfinishedFolder {

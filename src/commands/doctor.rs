@@ -169,7 +169,7 @@ fn check_space(data: &Path) -> DoctorFinding {
 /// Returns the number of bytes that can be written to the file system of a folder, even if the folder does
 /// not exist yet.
 #[cfg(unix)]
-fn free_space(path: &Path) -> Option<u64> {
+pub(super) fn free_space(path: &Path) -> Option<u64> {
     let path = std::path::absolute(path).ok()?;
     let there = path.ancestors().find(|path| path.exists())?;
     let space = rustix::fs::statvfs(there).ok()?;
@@ -177,7 +177,7 @@ fn free_space(path: &Path) -> Option<u64> {
 }
 
 #[cfg(not(unix))]
-fn free_space(_: &Path) -> Option<u64> {
+pub(super) fn free_space(_: &Path) -> Option<u64> {
     None
 }
 

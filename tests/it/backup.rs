@@ -5,6 +5,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 
 use crate::harness::{RUNTIME, Ran, World, a2s_in, command};
 
@@ -54,18 +56,21 @@ fn moved(world: &World, data: &Path) -> World {
 fn backup_of_running_services_is_whole() {
     let world = world();
     let copy = world.folder().join("copy");
-    let made = on(&world.data(), &["backup", copy.to_str().unwrap()]).exits(0);
-    assert!(made.stdout.starts_with("copied 5 files, "), "{made:?}");
+    let key = world.folder().join("key");
+    let key = key.to_str().unwrap();
+    let made = on(&world.data(), &["backup", copy.to_str().unwrap(), "--with-key", key]).exits(0);
+    assert!(made.stdout.starts_with("copied 3 files, "), "{made:?}");
     // What happens after the copy is not in it.
     world.a2s(&["run", "GetCountry", "--input", "country_code=FR"]).exits(0);
     let data = world.folder().join("restored");
-    let told = on(&data, &["restore", copy.to_str().unwrap(), "--json"]).exits(0).one();
+    let arguments = ["restore", copy.to_str().unwrap(), "--with-key", key, "--json"];
+    let told = on(&data, &arguments).exits(0).one();
     assert_eq!((&told["runs"], &told["waiting"]), (&json!(2), &json!(1)), "{told}");
     assert!(told["documents"].as_u64().unwrap() > 40, "{told}");
     assert!(told["audit_records"].as_u64().unwrap() > 2, "{told}");
 
     let restored = moved(&world, &data);
-    assert_eq!(restored.token(), world.token());
+    assert_ne!(restored.token(), world.token());
     let runs = restored.a2s(&["runs", "--json"]).exits(0).one();
     let runs = runs["executions"].as_array().unwrap();
     let statuses: Vec<_> = runs.iter().map(|run| run["status"].as_str().unwrap()).collect();
@@ -108,7 +113,7 @@ fn damaged_or_overwriting_restore_is_refused() {
     assert!(over.stderr.contains("already contains data"), "{over:?}");
     let nothing = on(&data, &["backup", text]).exits(1);
     assert!(nothing.stderr.contains("does not contain the data"), "{nothing:?}");
-    for name in ["executor.sqlite", "registry.sqlite", "audit.jsonl", "token", "backup.json"] {
+    for name in ["executor.sqlite", "registry.sqlite", "audit.jsonl", "backup.json"] {
         let file = copy.join(name);
         let whole = std::fs::read(&file).unwrap();
         let mut damaged = whole.clone();
@@ -126,11 +131,128 @@ fn damaged_or_overwriting_restore_is_refused() {
     }
     // A name in the manifest leads nowhere else.
     let manifest = std::fs::read_to_string(copy.join("backup.json")).unwrap();
-    std::fs::write(copy.join("backup.json"), manifest.replace("\"token\"", "\"../token\""))
+    std::fs::write(copy.join("backup.json"), manifest.replace("\"audit.jsonl\"", "\"../a\""))
         .unwrap();
     assert!(on(&data, &["restore", text]).exits(1).stderr.contains("A2S516"));
     std::fs::write(copy.join("backup.json"), manifest).unwrap();
     on(&data, &["restore", text]).exits(0);
+}
+
+#[test]
+fn a_backup_contains_no_token_and_no_key() {
+    let world = world();
+    let [copy, data] = ["copy", "restored"].map(|name| world.folder().join(name));
+    let text = copy.to_str().unwrap();
+    let made = on(&world.data(), &["backup", text]).exits(0);
+    assert!(made.stdout.contains("the key for credentials is not in the backup"), "{made:?}");
+    let files = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let mut found = files(&copy);
+    found.sort();
+    assert_eq!(found, ["audit.jsonl", "backup.json", "executor.sqlite", "registry.sqlite"]);
+    let restored = on(&data, &["restore", text]).exits(0).stdout;
+    assert!(restored.contains("the next start creates a new token"), "{restored}");
+    assert!(restored.contains("the key for credentials is missing"), "{restored}");
+    assert!(!data.join("token").exists() && !data.join("secrets.key").exists());
+}
+
+#[test]
+fn a_key_is_copied_only_to_a_new_file_elsewhere() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = world();
+    let [copy, key] = ["copy", "key"].map(|name| world.folder().join(name));
+    let back_up = |file: &Path| {
+        let file = file.to_str().unwrap();
+        on(&world.data(), &["backup", copy.to_str().unwrap(), "--with-key", file])
+    };
+    std::fs::create_dir(&copy).unwrap();
+    std::os::unix::fs::symlink(&copy, world.folder().join("link")).unwrap();
+    let part = world.folder().join("copy.part");
+    let link = world.folder().join("link");
+    let inside = [copy.clone(), part.clone(), link, copy.join("../copy")];
+    for file in inside.map(|folder| folder.join("key")) {
+        let refused = back_up(&file).exits(1);
+        assert!(refused.stderr.contains("is in the folder of the backup"), "{refused:?}");
+        assert!(!file.exists() && !part.exists());
+    }
+    std::fs::write(&key, "precious").unwrap();
+    let refused = back_up(&key).exits(1);
+    assert!(refused.stderr.contains("exists already"), "{refused:?}");
+    assert_eq!(std::fs::read(&key).unwrap(), b"precious");
+    std::fs::remove_file(&key).unwrap();
+    back_up(&key).exits(0);
+    assert_eq!(
+        std::fs::read(&key).unwrap(),
+        std::fs::read(world.data().join("secrets.key")).unwrap()
+    );
+    assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    std::fs::remove_file(world.data().join("secrets.key")).unwrap();
+    std::fs::remove_dir_all(&copy).unwrap();
+    std::fs::remove_file(&key).unwrap();
+    let missing = back_up(&key).exits(1);
+    assert!(missing.stderr.contains("secrets.key does not exist"), "{missing:?}");
+}
+
+/// Backups of earlier versions contained both.
+#[test]
+fn a_backup_with_token_and_key_is_restored_with_them() {
+    let world = world();
+    let [copy, data] = ["copy", "restored"].map(|name| world.folder().join(name));
+    let text = copy.to_str().unwrap();
+    on(&world.data(), &["backup", text]).exits(0);
+    let path = copy.join("backup.json");
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    for name in ["token", "secrets.key"] {
+        let bytes = std::fs::read(world.data().join(name)).unwrap();
+        let checksum = a2s::Digest::of_reader(&bytes[..]).unwrap();
+        manifest["files"][name] = json!({ "bytes": bytes.len(), "checksum": checksum });
+        std::fs::write(copy.join(name), bytes).unwrap();
+    }
+    std::fs::write(&path, manifest.to_string()).unwrap();
+    let refused = on(&data, &["restore", text, "--with-key", "key"]).exits(1);
+    assert!(refused.stderr.contains("already contains secrets.key"), "{refused:?}");
+    let restored = on(&data, &["restore", text]).exits(0).stdout;
+    assert!(restored.contains("the backup contains token and secrets.key"), "{restored}");
+    assert_eq!(moved(&world, &data).token(), world.token());
+}
+
+#[test]
+fn a_backup_that_cannot_be_restored_is_refused() {
+    let mut world = world();
+    world.kill();
+    let registry = world.data().join("registry.sqlite");
+    RUNTIME.block_on(async {
+        let options = SqliteConnectOptions::new().filename(&registry);
+        let mut connection = options.connect().await.unwrap();
+        connection.execute("UPDATE document SET source = 'x' WHERE version = 1").await.unwrap();
+        connection.close().await.unwrap();
+    });
+    let copy = world.folder().join("copy");
+    let refused = on(&world.data(), &["backup", copy.to_str().unwrap()]).exits(1);
+    assert!(refused.stderr.contains("does not have the checksum"), "{refused:?}");
+    assert!(!copy.exists() && !copy.with_extension("part").exists());
+}
+
+/// A process that stops in the middle of a rotation leaves no current segment.
+#[test]
+fn a_backup_of_closed_segments_alone_has_them() {
+    let mut world = world();
+    world.kill();
+    let log = world.data().join("audit.jsonl");
+    std::fs::rename(&log, world.data().join("audit.000001.jsonl")).unwrap();
+    on(&world.data(), &["guardian", "audit", "verify"]).exits(0);
+    let [copy, data] = ["copy", "restored"].map(|name| world.folder().join(name));
+    let text = copy.to_str().unwrap();
+    on(&world.data(), &["backup", text]).exits(0);
+    let told = on(&data, &["restore", text, "--json"]).exits(0).one();
+    assert!(told["audit_records"].as_u64().unwrap() > 2, "{told}");
+    world.start();
+    world.a2s(&["guardian", "audit", "verify"]).exits(0);
+    let again =
+        on(&world.data(), &["backup", copy.with_extension("second").to_str().unwrap()]).exits(0);
+    assert!(again.stdout.starts_with("copied 4 files, "), "{again:?}");
 }
 
 /// Starts a command and kills it after so long, unless it has ended.

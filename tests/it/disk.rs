@@ -160,3 +160,20 @@ fn services_survive_a_full_disk() {
     assert!(is_found(&world, "polish a telescope", "PolishTelescopes"));
     world.a2s(&["run", "ListDogBreeds", "--json"]).exits(0);
 }
+
+#[test]
+fn a_backup_to_a_full_disk_says_so_and_leaves_nothing() {
+    let mut world = World::down(&[]);
+    let folder = world.folder().join("backups");
+    let Some(mount) = Mount::at(&folder, 64) else { return };
+    world.start();
+    wait_until(&world, |code, _| code == 200);
+    let copy = folder.join("copy");
+    let back_up = || world.a2s(&["backup", copy.to_str().unwrap()]);
+    mount.fill(0);
+    let full = back_up().exits(1);
+    assert!(full.stderr.contains("A2S516") && full.stderr.contains("no space left"), "{full:?}");
+    assert!(!copy.exists() && !folder.join("copy.part").exists(), "{full:?}");
+    mount.clear();
+    back_up().exits(0);
+}

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::records::{LogCorruption, RecordReader, digest_of};
 use super::restore_state::apply_record;
-use super::segments::{LogFiles, open_private};
+use super::segments::{LogFiles, open_private, remove_if_present};
 use crate::policy::{PolicyState, SavedPolicyState};
 
 /// The state at the end of the closed segments, so that a start need not read them again.
@@ -83,10 +83,7 @@ impl Checkpoint {
         let path = segments.checkpoint_path();
         let part = path.with_extension("checkpoint.part");
         let text = serde_json::to_vec(self)?;
-        match std::fs::remove_file(&part) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove_if_present(&part)?;
         let mut file = open_private(&part)?;
         file.write_all(&text)?;
         writeln!(file, "\n{}", digest_of(&text))?;

@@ -4,13 +4,25 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use super::records::{LogCorruption, LogStart, VerifiedLog, verify_from};
-use super::segments::{LogFiles, open_private};
+use super::records::{LogCorruption, LogStart, VerifiedLog, list_files, verify_from};
+use super::segments::{LogFiles, open_private, remove_if_present};
 
 /// The most attempts to copy the files. An attempt fails when a segment is closed during it.
 const MAX_ATTEMPTS: usize = 5;
 /// The bytes that are read at a time to find the end of the last whole record.
 const BLOCK_SIZE: u64 = 1 << 16;
+
+/// Returns true when a log has a segment at `path`, or a closed one.
+///
+/// # Errors
+/// Fails when its folder cannot be read.
+pub fn has_log(path: &Path) -> io::Result<bool> {
+    let has_closed = match LogFiles::new(path).closed_numbers() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        numbers => !numbers?.is_empty(),
+    };
+    Ok(has_closed || path.exists())
+}
 
 /// Copies the log at `from` to `to`, where no log may exist, and checks the chain of the copy.
 ///
@@ -37,19 +49,25 @@ pub fn copy(from: &Path, to: &Path) -> Result<VerifiedLog, LogCorruption> {
 fn copy_once(from: &LogFiles, to: &LogFiles) -> Result<VerifiedLog, LogCorruption> {
     // The checkpoint first: the records that come later are no harm, earlier ones would be missing.
     if from.checkpoint_path().exists() {
-        copy_file(&from.checkpoint_path(), &to.checkpoint_path(), false)?;
+        copy_file(File::open(from.checkpoint_path())?, &to.checkpoint_path(), false)?;
     }
-    for number in from.closed_numbers()? {
-        copy_file(&from.closed_path(number), &to.closed_path(number), false)?;
+    let (closed, active) = list_files(from)?;
+    for number in closed {
+        // A closed segment does not change: an earlier attempt has copied it.
+        if !to.closed_path(number).exists() {
+            copy_file(File::open(from.closed_path(number))?, &to.closed_path(number), false)?;
+        }
     }
-    copy_file(from.active_path(), to.active_path(), true)?;
+    match active {
+        Some(active) => copy_file(active, to.active_path(), true)?,
+        None => remove_if_present(to.active_path())?,
+    }
     to.sync_folder()?;
     verify_from(to.active_path(), &LogStart::Oldest)
 }
 
 /// Copies a file, whole or up to the end of its last line, and flushes it to disk.
-fn copy_file(from: &Path, to: &Path, whole_lines: bool) -> io::Result<()> {
-    let mut from = File::open(from)?;
+fn copy_file(mut from: File, to: &Path, whole_lines: bool) -> io::Result<()> {
     let length = if whole_lines { end_of_last_line(&mut from)? } else { from.metadata()?.len() };
     let mut to = open_private(to)?;
     to.set_len(0)?;

@@ -1,13 +1,14 @@
 //! The chained files: open, append, rotate. The one place that writes the log.
 
 use std::fs::{File, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead as _, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::audit_record::AuditRecord;
 use super::checkpoint::CheckpointWriter;
+use super::log_file::LogFile;
 use super::records::{MAX_LINE, digest_of, read_link, segment_number};
 use super::redo_file::{self, RedoFile};
 use super::segments::{LogFiles, file_name, open_private};
@@ -30,7 +31,7 @@ pub(crate) struct HashChain {
     checkpoints: CheckpointWriter,
     _lock: File,
     segments: LogFiles,
-    file: File,
+    file: LogFile,
     /// The second copy of the last records, when each record is flushed.
     redo: Option<RedoFile>,
     options: Options,
@@ -51,7 +52,8 @@ impl Drop for HashChain {
         self.checkpoints.finish();
         if self.redo.is_some() {
             // If this fails, the next start finds the records in the redo file.
-            let _ = self.file.sync_data().and_then(|()| redo_file::remove(&self.segments));
+            let flushed = self.remove_torn_end().and_then(|()| self.flush());
+            let _ = flushed.and_then(|()| redo_file::remove(&self.segments));
         }
     }
 }
@@ -76,32 +78,32 @@ impl HashChain {
         let unavailable = |source| Error::AuditUnavailable { path: path.to_owned(), source };
         let lock = open_private(&segments.lock_path()).map_err(unavailable)?;
         lock_file(&lock, path)?;
-        let mut file = open_private(path).map_err(unavailable)?;
+        let file = LogFile::open(path).map_err(unavailable)?;
         // A guardian of a version without segments locks this one alone.
-        lock_file(&file, path)?;
-        let tail = match redo_file::restore_lost_records(&segments, &mut file)? {
-            Some(end) => FileTail::read_before(&mut file, path, end)?,
-            None => FileTail::read(&mut file, path)?,
+        lock_file(file.file(), path)?;
+        let tail = match redo_file::restore_lost_records(&segments, &file)? {
+            Some(end) => FileTail::read_before(file.file(), path, end)?,
+            None => FileTail::read(file.file(), path)?,
         };
         let end = match tail.last(path)? {
             Some((number, head)) => {
-                let segment = read_segment_number(&mut file).map_err(unavailable)?;
+                let segment = read_segment_number(file.file()).map_err(unavailable)?;
                 ChainEnd { segment, number, head: Some(head) }
             }
             None => find_end_of_closed(&segments)?,
         };
         let length = tail.whole_length();
-        let torn = read_from(&mut file, length).map_err(unavailable)?;
+        let torn = file.read_at(length, u64::MAX).map_err(unavailable)?;
         let torn_length = (!torn.is_empty()).then_some(torn.len() as u64);
         if torn_length.is_some() {
             save_torn_line(path, &torn)
-                .and_then(|()| file.set_len(length))
-                .and_then(|()| file.sync_all())
+                .and_then(|()| file.set_length(length))
                 .map_err(unavailable)?;
         }
         let closed_bytes = sum_closed_bytes(&segments).map_err(unavailable)?;
         let redo = if options.sync {
-            Some(RedoFile::open(&segments).map_err(unavailable)?)
+            let redo = file.flush().and_then(|()| RedoFile::open(&segments, length));
+            Some(redo.map_err(unavailable)?)
         } else {
             redo_file::remove(&segments).map_err(unavailable)?;
             None
@@ -137,10 +139,7 @@ impl HashChain {
     /// Appends entries, all or none. Each is the text of a JSON object that is not empty, on one line. When
     /// this returns `Ok`, they are written as [`Options::sync`] requires.
     pub(crate) fn append(&mut self, entries: &[impl AsRef<[u8]>]) -> io::Result<()> {
-        if self.is_torn {
-            self.file.set_len(self.length)?;
-            self.is_torn = false;
-        }
+        self.remove_torn_end()?;
         if self.options.segment_bytes <= self.length {
             self.close_segment()?;
         }
@@ -153,14 +152,33 @@ impl HashChain {
         let (lines, number, head) = self.chain_lines(texts)?;
         let length = self.length + lines.len() as u64;
         self.check_size(length)?;
-        self.is_torn = true;
-        self.file.write_all(&lines)?;
         if let Some(redo) = &mut self.redo {
-            redo.write(&lines, &self.file, length)?;
+            redo.make_room(&lines, &self.file, self.length)?;
+        }
+        self.is_torn = true;
+        self.file.write_at(self.length, &lines)?;
+        if let Some(redo) = &mut self.redo {
+            redo.write(&lines, &self.file, self.end.number)?;
         }
         self.is_torn = false;
         (self.end.number, self.end.head, self.length) = (number, head, length);
         Ok(())
+    }
+
+    /// Removes what a failed write may have left.
+    fn remove_torn_end(&mut self) -> io::Result<()> {
+        if self.is_torn {
+            self.file.set_length(self.length)?;
+            self.is_torn = false;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.redo {
+            Some(redo) => redo.flush_log(&self.file),
+            None => self.file.flush(),
+        }
     }
 
     /// Builds the lines of the records that follow the last one.
@@ -208,10 +226,7 @@ impl HashChain {
             let name = file_name(&path);
             return Err(io::Error::other(format!("the segment {name} exists already")));
         }
-        self.file.sync_all()?;
-        if let Some(redo) = &mut self.redo {
-            redo.end_pass();
-        }
+        self.flush()?;
         std::fs::rename(self.segments.active_path(), &path)?;
         self.is_closed = true;
         self.end.segment += 1;
@@ -221,11 +236,14 @@ impl HashChain {
     }
 
     fn begin_segment(&mut self) -> io::Result<()> {
-        let file = open_private(self.segments.active_path())?;
-        file.try_lock()?;
+        let file = LogFile::open(self.segments.active_path())?;
+        file.file().try_lock()?;
         // Remains of a failed start of this segment are not records.
-        file.set_len(0)?;
+        file.set_length(0)?;
         self.segments.sync_folder()?;
+        if let Some(redo) = &mut self.redo {
+            redo.begin_segment()?;
+        }
         self.file = file;
         self.is_closed = false;
         self.checkpoints.start(&self.segments);
@@ -253,7 +271,7 @@ pub(super) struct FileTail {
 }
 
 impl FileTail {
-    fn read(file: &mut File, path: &Path) -> Result<Self, Error> {
+    pub(super) fn read(file: &File, path: &Path) -> Result<Self, Error> {
         let end = file.metadata().map(|metadata| metadata.len());
         let end =
             end.map_err(|source| Error::AuditUnavailable { path: path.to_owned(), source })?;
@@ -261,7 +279,7 @@ impl FileTail {
     }
 
     /// The end of a file that is cut at a length.
-    pub(super) fn read_before(file: &mut File, path: &Path, end: u64) -> Result<Self, Error> {
+    pub(super) fn read_before(file: &File, path: &Path, end: u64) -> Result<Self, Error> {
         let bytes = read_tail(file, end)
             .map_err(|source| Error::AuditUnavailable { path: path.to_owned(), source })?;
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
@@ -295,8 +313,7 @@ impl FileTail {
 }
 
 /// Returns the number of the segment in a file that has records.
-fn read_segment_number(file: &mut File) -> io::Result<u64> {
-    use std::io::BufRead as _;
+fn read_segment_number(mut file: &File) -> io::Result<u64> {
     let mut line = Vec::new();
     file.seek(SeekFrom::Start(0))?;
     io::BufReader::new(file.take(MAX_LINE)).read_until(b'\n', &mut line)?;
@@ -320,8 +337,8 @@ pub(super) fn find_end_of_closed(segments: &LogFiles) -> Result<ChainEnd, Error>
         });
     };
     let path = segments.closed_path(last);
-    let mut file = File::open(&path).map_err(unavailable)?;
-    let tail = FileTail::read(&mut file, &path)?;
+    let file = File::open(&path).map_err(unavailable)?;
+    let tail = FileTail::read(&file, &path)?;
     match tail.last(&path)? {
         Some((number, head)) if tail.torn().is_empty() => {
             Ok(ChainEnd { segment: last + 1, number, head: Some(head) })
@@ -339,20 +356,12 @@ fn sum_closed_bytes(segments: &LogFiles) -> io::Result<u64> {
 }
 
 /// Reads the last bytes of the file, at most twice [`MAX_LINE`].
-fn read_tail(file: &mut File, end: u64) -> io::Result<Vec<u8>> {
+fn read_tail(mut file: &File, end: u64) -> io::Result<Vec<u8>> {
     let start = end.saturating_sub(2 * MAX_LINE);
     file.seek(SeekFrom::Start(start))?;
     let mut tail = Vec::new();
     file.take(end - start).read_to_end(&mut tail)?;
     Ok(tail)
-}
-
-/// Reads the rest of the file.
-fn read_from(file: &mut File, start: u64) -> io::Result<Vec<u8>> {
-    file.seek(SeekFrom::Start(start))?;
-    let mut rest = Vec::new();
-    file.read_to_end(&mut rest)?;
-    Ok(rest)
 }
 
 fn save_torn_line(path: &Path, torn: &[u8]) -> io::Result<()> {
@@ -455,7 +464,7 @@ mod tests {
     fn what_a_failed_write_has_left_is_taken_away() {
         let (_dir, path) = log_of(2);
         let (mut chain, _) = open(&path);
-        chain.file.write_all(b"{\"v\":1,\"seq\":3").unwrap();
+        chain.file.write_at(chain.length, b"{\"v\":1,\"seq\":3").unwrap();
         chain.is_torn = true;
         chain.append(&[r#"{"n":2}"#]).unwrap();
         assert_eq!(verify(&path).unwrap().records, 3);

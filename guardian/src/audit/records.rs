@@ -30,6 +30,9 @@ pub(super) struct ChainLink {
 
 /// Reads one line and checks its digest.
 pub(super) fn read_link(line: &[u8]) -> Result<ChainLink, String> {
+    if line.contains(&0) {
+        return Err("has zero bytes: the disk has lost a part of it".to_owned());
+    }
     let record: Value = serde_json::from_slice(line).map_err(|_| "is not JSON".to_owned())?;
     let digest = record["digest"].as_str().ok_or("has no digest")?.to_owned();
     let seal = format!(",\"digest\":\"{digest}\"}}");

@@ -1,168 +1,259 @@
-//! Power cuts: the part of the log that is not flushed may be missing or empty, in any sectors.
+//! Faults of the disk: acknowledged records survive failed writes and flushes, crashes and power cuts.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::super::disk_model::{self, Fault};
 use super::super::hash_chain::{HashChain, Options};
-use super::super::records::verify;
+use super::super::records::{LogStart, RecordReader, verify};
 use super::*;
 
 const OPTIONS: Options = Options { sync: true, max_bytes: None, segment_bytes: 3_000 };
-/// The length that a disk writes whole or not at all.
-const SECTOR: usize = 512;
 
-/// The files of a log on the disk.
-#[derive(Clone, Debug, Default)]
-struct DiskState {
-    closed: Vec<Vec<u8>>,
-    log: Vec<u8>,
-    redo: Vec<u8>,
+/// A log on a modelled disk, with the numbers of its acknowledged records.
+struct TestLog {
+    folder: tempfile::TempDir,
+    chain: Option<HashChain>,
+    acknowledged: BTreeSet<u64>,
+    /// The number of records that were written or lost.
+    entries: u64,
 }
 
-impl DiskState {
-    fn read(files: &LogFiles) -> Self {
-        let read = |path: PathBuf| std::fs::read(path).unwrap();
-        let numbers = files.closed_numbers().unwrap();
-        Self {
-            closed: numbers.into_iter().map(|number| read(files.closed_path(number))).collect(),
-            log: read(files.active_path().to_owned()),
-            redo: read(files.redo_path()),
+impl Drop for TestLog {
+    fn drop(&mut self) {
+        self.chain = None;
+        disk_model::end();
+    }
+}
+
+impl TestLog {
+    fn begin() -> Self {
+        disk_model::begin();
+        // In memory, the flushes of the folder and of the checkpoint take no time.
+        let memory = Path::new("/dev/shm");
+        let folder = match memory.exists() {
+            true => tempfile::tempdir_in(memory).unwrap(),
+            false => tempfile::tempdir().unwrap(),
+        };
+        let mut log = Self { folder, chain: None, acknowledged: BTreeSet::new(), entries: 0 };
+        log.open();
+        log
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("audit.jsonl")
+    }
+
+    fn open(&mut self) {
+        self.chain = HashChain::open(&self.path(), OPTIONS).ok().map(|(chain, _)| chain);
+    }
+
+    /// Appends records with texts of these lengths. Returns true when they are acknowledged.
+    fn append(&mut self, lengths: &[usize]) -> bool {
+        let Some(chain) = &mut self.chain else { return false };
+        let numbers = self.entries..self.entries + lengths.len() as u64;
+        self.entries = numbers.end;
+        let entry = |(n, length): (u64, &usize)| json!({ "n": n, "text": "x".repeat(*length) });
+        let entries: Vec<_> =
+            numbers.clone().zip(lengths).map(|pair| entry(pair).to_string()).collect();
+        let is_acknowledged = chain.append(&entries).is_ok();
+        if is_acknowledged {
+            self.acknowledged.extend(numbers);
+        }
+        is_acknowledged
+    }
+
+    /// Stops the process at once, after a power cut if there is a mask, and starts it again on a healthy disk.
+    fn crash(&mut self, power_cut: Option<u64>) {
+        disk_model::stop_after(0);
+        self.chain = None;
+        disk_model::restart(self.folder.path(), power_cut);
+        self.open();
+    }
+
+    /// Checks that the log is open, whole, and has each acknowledged record.
+    fn check(&self) -> Result<(), TestCaseError> {
+        prop_assert!(self.chain.is_some(), "the log does not open");
+        let mut found = BTreeSet::new();
+        for record in RecordReader::open(&self.path(), &LogStart::First).unwrap() {
+            let record = record.map_err(|broken| TestCaseError::fail(broken.to_string()))?;
+            found.extend(record["n"].as_u64());
+        }
+        let lost: Vec<_> = self.acknowledged.difference(&found).collect();
+        prop_assert!(lost.is_empty(), "lost records: {lost:?}");
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Append(Vec<usize>),
+    Fail(Fault),
+    StopAfter(u32),
+    Crash(Option<u64>),
+    /// Stops the process in order, and starts it again.
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let length = prop_oneof![20 => 1_usize..400, 1 => 1_000_usize..6_000];
+    let append = prop::collection::vec(length, 1..5).prop_map(Step::Append);
+    let fault = (0_u32..8, 1_u32..4, any::<u64>(), any::<bool>());
+    let fault = fault.prop_map(|(after, times, mask, is_forgetful)| {
+        Step::Fail(Fault { after, times, mask, is_forgetful })
+    });
+    let step = prop_oneof![
+        12 => append,
+        3 => fault,
+        2 => (0_u32..12).prop_map(Step::StopAfter),
+        2 => any::<Option<u64>>().prop_map(Step::Crash),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+/// Takes steps, and checks the log after each start.
+fn check_steps(steps: &[Step], last_cut: u64) -> Result<(), TestCaseError> {
+    let mut log = TestLog::begin();
+    for (step, cut) in steps.iter().zip((0..).map(|n| last_cut.rotate_left(n))) {
+        match step {
+            Step::Append(lengths) => drop(log.append(lengths)),
+            Step::Fail(fault) => disk_model::set_fault(*fault),
+            Step::StopAfter(operations) => disk_model::stop_after(*operations),
+            Step::Crash(power_cut) => {
+                log.crash(*power_cut);
+                log.check()?;
+            }
+            Step::Restart => {
+                log.chain = None;
+                log.open();
+            }
+        }
+        if disk_model::is_stopped() || log.chain.is_none() {
+            log.crash((cut & 1 == 1).then_some(cut));
+            log.check()?;
         }
     }
-
-    fn write(&self, files: &LogFiles) {
-        for (number, bytes) in (1..).zip(&self.closed) {
-            std::fs::write(files.closed_path(number), bytes).unwrap();
-        }
-        std::fs::write(files.active_path(), &self.log).unwrap();
-        std::fs::write(files.redo_path(), &self.redo).unwrap();
-    }
-
-    /// All records, as one text.
-    fn text(&self) -> Vec<u8> {
-        self.closed.iter().chain([&self.log]).flatten().copied().collect()
-    }
-
-    /// The length of the log that is flushed.
-    fn flushed(&self) -> usize {
-        let end = self.redo.iter().position(|&byte| byte == b'\n').unwrap();
-        std::str::from_utf8(&self.redo[..end]).unwrap().parse().unwrap()
-    }
-}
-
-/// Sectors of the first file or of the second one, by the bits of a mask.
-fn mix(one: &[u8], other: &[u8], mask: u64) -> Vec<u8> {
-    let sectors = one.chunks(SECTOR).zip(other.chunks(SECTOR)).enumerate();
-    let choose = |(at, (one, other))| if mask >> (at % 64) & 1 == 0 { one } else { other };
-    sectors.flat_map(|sector| choose(sector).to_vec()).collect()
-}
-
-/// The log with its part that is not flushed cut, and empty in some of its sectors.
-fn lose(log: &[u8], flushed: usize, cut: usize, mask: u64) -> Vec<u8> {
-    let mut left = log[..flushed + cut % (log.len() - flushed + 1)].to_vec();
-    for (at, sector) in left.chunks_mut(SECTOR).enumerate() {
-        let kept = flushed.saturating_sub(at * SECTOR).min(sector.len());
-        if mask >> (at % 64) & 1 == 1 {
-            sector[kept..].fill(0);
-        }
-    }
-    left
-}
-
-fn log_in(folder: &Path) -> LogFiles {
-    LogFiles::new(&folder.join("audit.jsonl"))
-}
-
-/// Writes batches of entries with these lengths. Returns the states after each of them.
-fn write_log(batches: &[Vec<usize>]) -> Vec<DiskState> {
-    let folder = tempfile::tempdir().unwrap();
-    let files = log_in(folder.path());
-    let (mut chain, _) = HashChain::open(files.active_path(), OPTIONS).unwrap();
-    let write = |batch: &Vec<usize>| {
-        let entry = |length: &usize| json!({ "text": "x".repeat(*length) }).to_string();
-        chain.append(&batch.iter().map(entry).collect::<Vec<_>>()).unwrap();
-        DiskState::read(&files)
-    };
-    batches.iter().map(write).collect()
-}
-
-/// A guardian that starts over these files has all acknowledged records, and continues the chain.
-fn check_start(disk: &DiskState, acknowledged: &[u8]) -> Result<(), TestCaseError> {
-    let folder = tempfile::tempdir().unwrap();
-    let files = log_in(folder.path());
-    disk.write(&files);
-    let (mut chain, _) = HashChain::open(files.active_path(), OPTIONS).unwrap();
-    let found = DiskState::read(&files).text();
-    prop_assert!(found.starts_with(acknowledged), "acknowledged records are lost");
-    let records = |text: &[u8]| text.split(|&byte| byte == b'\n').count() as u64 - 1;
-    prop_assert_eq!(verify(files.active_path()).unwrap().records, records(&found));
-    chain.append(&[r#"{"n":1}"#]).unwrap();
-    drop(chain);
-    prop_assert!(records(&found) < verify(files.active_path()).unwrap().records);
-    prop_assert!(!files.redo_path().exists(), "a closed log needs no redo file");
-    Ok(())
-}
-
-fn batches() -> impl Strategy<Value = Vec<Vec<usize>>> {
-    let batch = prop::collection::vec(1_usize..400, 1..5);
-    prop::collection::vec(batch, 2..20)
+    log.crash(Some(last_cut));
+    log.check()?;
+    log.append(&[1]);
+    log.crash(Some(0));
+    log.check()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_power_cut_loses_no_acknowledged_record(
-        batches in batches(), at: prop::sample::Index, cut: usize, masks: (u64, u64),
-    ) {
-        let states = write_log(&batches);
-        let at = at.index(states.len());
-        let (last, acknowledged) = (&states[at], states[at].text());
-        // After the acknowledgment.
-        let log = lose(&last.log, last.flushed(), cut, masks.0);
-        check_start(&DiskState { log, ..last.clone() }, &acknowledged)?;
-        if last.flushed() == last.log.len() && 0 < at {
-            // The beginning of its pass is flushed with the next records.
-            let redo = mix(&states[at - 1].redo, &last.redo, masks.1);
-            check_start(&DiskState { redo, ..last.clone() }, &acknowledged)?;
-        }
-        let Some(next) = states.get(at + 1) else { return Ok(()) };
-        if next.closed.len() != last.closed.len() {
-            return Ok(());
-        }
-        // While the next records are written.
-        let log = lose(&next.log, last.flushed(), cut, masks.0);
-        if next.flushed() == last.flushed() {
-            let redo = mix(&last.redo, &next.redo, masks.1);
-            check_start(&DiskState { log, redo, ..last.clone() }, &acknowledged)?;
-        } else {
-            // The log is flushed before a pass begins.
-            check_start(&DiskState { log, ..last.clone() }, &acknowledged)?;
-            let redo = mix(&last.redo, &next.redo, masks.1);
-            check_start(&DiskState { log: next.log.clone(), redo, ..last.clone() }, &next.text())?;
-        }
+    fn faults_of_the_disk_lose_no_acknowledged_record(steps in steps(), last_cut: u64) {
+        check_steps(&steps, last_cut)?;
     }
+}
+
+/// The first failed operation after `after` others, each forgetting or keeping what it had written.
+fn failures(after: std::ops::Range<u32>) -> impl Iterator<Item = Fault> {
+    after.flat_map(|after| {
+        let fault = move |is_forgetful| Fault { after, times: 1, mask: 0, is_forgetful };
+        [fault(true), fault(false)]
+    })
+}
+
+#[test]
+fn one_failed_flush_and_a_power_cut_lose_no_record() {
+    // Enough for several passes and segments.
+    for fault in failures(0..80) {
+        let mut steps = vec![Step::Append(vec![100]); 60];
+        steps.insert(0, Step::Fail(fault));
+        check_steps(&steps, 0).unwrap();
+    }
+}
+
+#[test]
+fn stop_at_any_operation_of_a_rotation_loses_no_record() {
+    for (operations, cut) in (0..60).flat_map(|n| [(n, 0), (n, 1), (n, u64::MAX)]) {
+        let mut steps = vec![Step::Append(vec![600]); 20];
+        steps.insert(0, Step::StopAfter(operations));
+        check_steps(&steps, cut).unwrap();
+    }
+}
+
+/// The files of a log that a process without an ordered end leaves, after these entries.
+fn files_of(entries: &[&str]) -> (tempfile::TempDir, LogFiles) {
+    let folder = tempfile::tempdir().unwrap();
+    let files = LogFiles::new(&folder.path().join("audit.jsonl"));
+    let (mut chain, _) = HashChain::open(files.active_path(), OPTIONS).unwrap();
+    for entry in entries {
+        chain.append(&[json!({ "text": entry }).to_string()]).unwrap();
+    }
+    let redo = std::fs::read(files.redo_path()).unwrap();
+    drop(chain);
+    std::fs::write(files.redo_path(), redo).unwrap();
+    (folder, files)
+}
+
+fn open(files: &LogFiles) -> Result<HashChain, Error> {
+    HashChain::open(files.active_path(), OPTIONS).map(|(chain, _)| chain)
+}
+
+#[test]
+fn a_redo_file_with_later_records_than_the_log_is_a_loss() {
+    let (_folder, files) = files_of(&["a"]);
+    drop(open(&files).unwrap());
+    // The next process begins its pass after the first record.
+    let mut chain = open(&files).unwrap();
+    for _ in 0..3 {
+        chain.append(&[json!({ "text": "b" }).to_string()]).unwrap();
+    }
+    let redo = std::fs::read(files.redo_path()).unwrap();
+    drop(chain);
+    let log = std::fs::read(files.active_path()).unwrap();
+    let first = log.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    for left in [0, 10, first - 1] {
+        std::fs::write(files.redo_path(), &redo).unwrap();
+        std::fs::write(files.active_path(), &log[..left]).unwrap();
+        let error = open(&files).unwrap_err().to_string();
+        assert!(error.contains("ends with record 0, but audit.redo has record 2"), "{error}");
+        assert_eq!(std::fs::read(files.redo_path()).unwrap(), redo);
+    }
+    std::fs::write(files.active_path(), &log[..first]).unwrap();
+    drop(open(&files).unwrap());
+    assert_eq!(std::fs::read(files.active_path()).unwrap(), log);
+}
+
+#[test]
+fn a_hole_of_zeros_is_filled_from_the_redo_file() {
+    let (_folder, files) = files_of(&["a", "b", "c"]);
+    let log = std::fs::read(files.active_path()).unwrap();
+    let mut damaged = log.clone();
+    damaged[log.len() / 3..log.len() * 2 / 3].fill(0);
+    std::fs::write(files.active_path(), &damaged).unwrap();
+    let broken = verify(files.active_path()).unwrap_err().to_string();
+    assert!(broken.contains("line 2 of audit.jsonl has zero bytes"), "{broken}");
+    drop(open(&files).unwrap());
+    assert_eq!(std::fs::read(files.active_path()).unwrap(), log);
 }
 
 #[test]
 fn a_redo_file_of_another_log_is_not_used() {
-    let states = write_log(&[vec![10], vec![20], vec![30]]);
-    let other = write_log(&[vec![11], vec![21], vec![31]]);
-    for cut in (0..=states[2].log.len()).step_by(37) {
-        let log = states[2].log[..cut].to_vec();
-        let whole = log.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-        let disk = DiskState { log, redo: other[2].redo.clone(), ..DiskState::default() };
-        check_start(&disk, &states[2].log[..whole]).unwrap();
-    }
+    let (_folder, files) = files_of(&["a", "b", "c"]);
+    let (_other_folder, other) = files_of(&["d", "e"]);
+    std::fs::copy(other.redo_path(), files.redo_path()).unwrap();
+    let log = std::fs::read(files.active_path()).unwrap();
+    let mut chain = open(&files).unwrap();
+    assert_eq!(std::fs::read(files.active_path()).unwrap(), log);
+    chain.append(&[r#"{"n":1}"#]).unwrap();
+    assert_eq!(verify(files.active_path()).unwrap().records, 4);
 }
 
 #[test]
 fn an_unusable_redo_file_is_replaced() {
-    let states = write_log(&[vec![10], vec![20]]);
     for redo in ["", "x", "\n", "x\n", "9999999\n", "18446744073709551615\n"] {
-        let disk = DiskState { redo: redo.into(), ..states[1].clone() };
-        check_start(&disk, &states[1].log).unwrap();
+        let (_folder, files) = files_of(&["a", "b"]);
+        std::fs::write(files.redo_path(), redo).unwrap();
+        open(&files).unwrap().append(&[r#"{"n":1}"#]).unwrap();
+        assert_eq!(verify(files.active_path()).unwrap().records, 3);
     }
 }
