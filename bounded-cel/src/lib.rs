@@ -3,11 +3,14 @@
 //! CEL itself has no limits: its parser recurses about 100 KiB of stack per parenthesis, and a loop
 //! may be inside a loop. So [`CelProgram::parse`] counts brackets and operators before the parser
 //! sees a text, [`CelProgram::walk`] shows the parsed expression for checks, [`PerItemCost`] is the
-//! cost of its loops, and everything that recurses does so on a stack that grows. The names that an
+//! cost of its loops, [`CelProgram::evaluate_known`] evaluates it when
+//! parts of its variables are unknown, and everything that recurses does so on a stack that grows. The names that an
 //! expression may use, and the words for its errors, belong to the caller.
 
 mod bounds;
+mod kleene;
 mod per_item_cost;
+mod reads;
 mod value;
 mod walk;
 
@@ -21,6 +24,7 @@ pub use cel::{ExecutionError, Value};
 
 pub use self::bounds::{Bounds, MAX_NESTING, ParseError, Token};
 pub use self::per_item_cost::PerItemCost;
+pub use self::reads::{ReadKind, ReadPath};
 pub use self::value::CelValue;
 pub use self::walk::{LoopScope, literal_text};
 

@@ -166,7 +166,13 @@ fn decide(app: &App, request: &Request) -> (PolicyDecision, Vec<AuditRecord>) {
     if let Some(ApprovalEffect::Asked(asked)) = &ruling.effects.approval
         && let Some(entry) = entries.last()
     {
-        // The approver sees the log entry, which is redacted.
+        // The approver sees the log entry, which is redacted. If rules have changed the message, they see
+        // the changed one.
+        let changed = ruling.approved_message.as_deref().map(|request| {
+            let step = DecidedStep { request, ..step };
+            AuditRecord::from_step(now, &step, &mut opened)
+        });
+        let entry = changed.as_ref().and_then(|entries| entries.last()).unwrap_or(entry);
         app.lock_policy_state()
             .set_approval(Approval { subject: entry.subject(), ..(**asked).clone() });
     }

@@ -57,10 +57,16 @@
 //!
 //! `user` is the id or the e-mail address of the user, `context.user.id` or `context.user.email`. When a
 //! token acts for an end user, the end user is the `user` and the token is the `caller`: a rule that
-//! denies, changes or asks a person applies if either matches, a rule that allows only by the user. A
-//! message without a user matches every rule by user that denies or changes, and none that allows; a rule
-//! that would ask a person denies it with the reason `user_unknown`. A rule with a condition that reads
-//! `user` or `caller` is a rule by user, too.
+//! denies, changes or asks a person applies if either matches, a rule that allows only by the user. For the
+//! former, case and a dot at the end do not count. The user of a message without one is unknown; a rule by
+//! user that would ask a person denies such a message with the reason `user_unknown`. A rule with a condition
+//! that reads `user` or `caller` is a rule by user, too.
+//!
+//! A fact that the message hides or does not state is unknown (`unknown_facts.rs`). A rule whose result is
+//! unknown applies if it denies, asks or changes, and not if it allows. One that asks or changes does not
+//! replace a denial by a later rule or by `default`. Once a rule has changed a request, the request that the
+//! message shows is stale. If the agent states `asksAgain`, a rule that needs the request or asks a person
+//! waits for the next round, and the decision is `modify`; otherwise the request is unknown.
 //!
 //! A condition is CEL over `method`, `tool`, `inputs`, `outputs`, `is_error`, `texts`, `reasoning`,
 //! `session`, `metadata` (of the session), `agent`, `user`, `caller`, `capability`, `turn`, `step` and
@@ -70,8 +76,8 @@
 //!
 //! A rule with `limit` counts the messages that it matches, and applies to those beyond the limit. A
 //! message that is denied in the end is not counted. `spend` is CEL like a condition, and returns a number.
-//! Counts are `per` session unless it says user (with the caller), agent, capability, tool or all, and look
-//! back `within` a time of at most 31 days, which is the default.
+//! Counts are `per` session unless it says user (with the caller), caller, agent, capability, tool or all,
+//! and look back `within` a time of at most 31 days, which is the default.
 //!
 //! `approve` denies with the reason `approval_required` and an id, until a person has agreed to exactly
 //! this: the same tool, inputs, capability, agent, user and caller. Then the same message is allowed, once,
@@ -99,7 +105,9 @@ mod rate_limit;
 mod redact_and_set;
 mod redaction;
 mod request_facts;
+mod round_credits;
 mod rule;
+mod unknown_facts;
 
 use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -115,8 +123,10 @@ use format::DefaultDecision;
 use message_facts::{MessageFacts, RuleNames};
 use policy_state::ApprovalCheck;
 use rate_limit::RateLimit;
-use redact_and_set::Modification;
+use redact_and_set::{Modification, Redaction};
+use round_credits::RoundCredit;
 use rule::{PolicyRule, RuleEffect};
+use unknown_facts::{Truth, UnknownFacts};
 
 pub use approval::{Approval, ApprovalDecision, ApprovalState};
 pub(crate) use format::{FilePosition, MAX_BYTES, parse_hook, read_duration, read_yaml};
@@ -126,6 +136,9 @@ pub(crate) use policy_state::{
     ApprovalEffect, PolicyState, QuotaCharge, SavedPolicyState, SideEffects,
 };
 pub(crate) use redact_and_set::ParsedTexts;
+
+/// The reason code of a rule that applies, or does not allow, because a fact is unknown.
+const FACT_UNKNOWN: &str = "fact_unknown";
 
 /// A policy: rules that were parsed and checked.
 #[derive(Debug)]
@@ -150,6 +163,8 @@ pub struct PolicyDecision {
     pub(crate) idle: Vec<String>,
     /// The side effects of the decision.
     pub(crate) effects: SideEffects,
+    /// The changed message, if an approval is about that and not about the message itself.
+    pub(crate) approved_message: Option<Box<Request>>,
 }
 
 impl PolicyDecision {
@@ -178,7 +193,9 @@ impl Policy {
     pub fn parse(text: &str) -> Result<Self, PolicyErrors> {
         let (default, rules) = format::read_policy(text)?;
         let redactions = rules.iter().filter_map(|rule| match &rule.effect {
-            RuleEffect::Modify(modification) => Some(modification.redact.clone()),
+            RuleEffect::Modify(modification) => {
+                Some(modification.redact.iter().map(Redaction::for_record))
+            }
             RuleEffect::Allow | RuleEffect::Deny | RuleEffect::Approve { .. } => None,
         });
         let redactions =
@@ -243,13 +260,23 @@ impl Policy {
             memory,
             now,
             is_preview: message_facts::is_preview(&request.call),
+            asks_again: message_facts::asks_again(&request.call),
+            credit: None,
             state: EvaluationState::default(),
         };
+        let execution = judging.take_credit(&request.call);
         let mut ruling = judging.evaluate(self, request, opened);
-        if ruling.response.decision == Decision::Deny {
+        let mut state = judging.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_allowed = ruling.response.decision == Decision::Allow;
+        // A denied message is not counted, and a changed one when the agent asks about it again.
+        if ruling.response.decision == Decision::Deny || (judging.asks_again && !is_allowed) {
             let charges = std::mem::take(&mut ruling.effects.charges);
-            judging.lock_state().undo_effects(&SideEffects { charges, approval: None });
+            state.undo_effects(&SideEffects { charges, approval: None });
+            state.credits.restore(judging.credit);
+        } else if let Some(execution) = execution.filter(|_| judging.asks_again) {
+            state.credits.store(execution, judging.credit, &ruling.effects.charges);
         }
+        drop(state);
         ruling
     }
 
@@ -272,12 +299,26 @@ struct Evaluation<'a> {
     memory: &'a Mutex<PolicyState>,
     now: Timestamp,
     is_preview: bool,
+    /// Set when the agent asks about the request again that a change leads to.
+    asks_again: bool,
+    /// The charges of the execution in an earlier round of this step.
+    credit: Option<RoundCredit>,
     state: EvaluationState,
 }
 
 impl Evaluation<'_> {
     fn lock_state(&self) -> MutexGuard<'_, PolicyState> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what the execution of a message has paid in an earlier round. Returns the execution, if its
+    /// charges can count for a later one.
+    fn take_credit(&mut self, call: &MethodCall) -> Option<String> {
+        let execution = approval::execution_of(call).filter(|_| !self.is_preview)?;
+        let execution = format!("{} {execution}", call.method());
+        let credit = self.lock_state().credits.take(&execution);
+        self.credit = credit;
+        Some(execution)
     }
 
     fn evaluate(
@@ -287,64 +328,130 @@ impl Evaluation<'_> {
         opened: &mut ParsedTexts,
     ) -> PolicyDecision {
         let mut call = Cow::Borrowed(&request.call);
-        let mut facts = MessageFacts::new(&call);
+        let mut unknown = UnknownFacts::from_call(&call);
+        let mut facts = MessageFacts::new(&call, &unknown);
+        // The first rule that would ask a person if a fact were known. A rule after it may deny all the same.
+        let mut pending = None;
         for rule in &policy.rules {
-            match self.rule_applies(rule, &mut facts) {
-                Ok(false) => continue,
-                Ok(true) => {}
+            let truth = match self.rule_applies(rule, &mut facts) {
+                Ok(Truth::False) => continue,
+                Ok(truth) => truth,
                 Err(reason) => return self.state.deny_failed_rule(rule, &reason),
+            };
+            if self.is_for_next_round(rule, &truth) {
+                break;
             }
-            self.state.rules.push(rule.id.clone());
+            let fact = match &truth {
+                Truth::Unknown(fact) if unknown.is_absent_user(fact) => Some(""),
+                Truth::Unknown(fact) => Some(fact.as_str()),
+                Truth::True | Truth::False => None,
+            };
             match &rule.effect {
-                RuleEffect::Deny => return self.state.deny(rule),
-                RuleEffect::Allow => {
-                    self.state.add_reasons(rule);
-                    break;
-                }
+                RuleEffect::Deny => return self.state.deny(rule, fact),
+                RuleEffect::Allow => match fact {
+                    Some(fact) => self.state.skip(rule, fact),
+                    None => {
+                        self.state.apply(rule, None);
+                        self.state.add_reasons(rule);
+                        break;
+                    }
+                },
                 RuleEffect::Approve { .. }
                     if rule.depends_on_user() && !facts.names().has_user() =>
                 {
                     return self.state.deny_unknown_user(rule);
                 }
-                RuleEffect::Approve { within } => match self.check_approval(rule, *within, &call) {
-                    Ok(()) => {
-                        self.state.add_reasons(rule);
+                RuleEffect::Approve { within } => {
+                    let is_certain = fact.is_none();
+                    let fact = fact.map(str::to_owned);
+                    pending.get_or_insert(PendingApproval { rule, within: *within, fact });
+                    if is_certain {
+                        self.state.is_decided = true;
                         break;
                     }
-                    Err(ruling) => return *ruling,
-                },
+                }
                 RuleEffect::Modify(modification) => {
-                    if let Some(changed) = modification.modified_part(&call, opened) {
-                        drop(facts);
-                        changed.put_into(call.to_mut());
-                        facts = MessageFacts::new(&call);
-                        self.state.is_changed = true;
-                        self.state.add_reasons(rule);
-                    } else {
+                    let changed = modification.modified_part(&call, opened, &unknown);
+                    let noted = if changed.is_some() { fact } else { fact.map(|_| "") };
+                    self.state.apply(rule, noted);
+                    let Some(changed) = changed else {
                         self.state.idle.push(rule.id.clone());
-                    }
+                        continue;
+                    };
+                    drop(facts);
+                    changed.put_into(call.to_mut());
+                    unknown = unknown.after_change(&call, modification.known_paths());
+                    facts = MessageFacts::new(&call, &unknown);
+                    self.state.is_changed = true;
+                    self.state.add_reasons(rule);
                 }
             }
         }
         drop(facts);
-        if self.state.rules.is_empty() && policy.default == DefaultDecision::Deny {
+        self.conclude(policy, request, call, pending)
+    }
+
+    /// Returns the decision after the rules.
+    fn conclude(
+        &mut self,
+        policy: &Policy,
+        request: &Request,
+        call: Cow<'_, MethodCall>,
+        pending: Option<PendingApproval<'_>>,
+    ) -> PolicyDecision {
+        let waits_for_next = self.state.is_changed
+            && self.asks_again
+            && (self.state.is_stopped || pending.is_some());
+        if waits_for_next {
+            return self.state.finish(request, call);
+        }
+        if !self.state.is_decided && policy.default == DefaultDecision::Deny {
             let codes = vec!["default_deny".to_owned()];
             let message = "No rule allows this, and the default of the policy is to deny.";
+            self.state.unknown = self.state.skipped.take();
             return self.state.deny_with(codes, message.to_owned(), []);
+        }
+        if let Some(PendingApproval { rule, within, fact }) = pending {
+            self.state.apply(rule, fact.as_deref());
+            if let Err(ruling) = self.check_approval(rule, within, request, &call) {
+                return *ruling;
+            }
+            self.state.add_reasons(rule);
         }
         self.state.finish(request, call)
     }
 
+    /// Returns true when a rule can decide only about the request that the changes lead to, which the agent
+    /// will show: the rule asks a person, or its result depends on the request.
+    fn is_for_next_round(&mut self, rule: &PolicyRule, truth: &Truth) -> bool {
+        let is_for_next = self.state.is_changed
+            && self.asks_again
+            && match (truth, &rule.effect) {
+                (Truth::False, _) => false,
+                (_, RuleEffect::Approve { .. }) => true,
+                (truth, _) => *truth != Truth::True && rule.reads_request(),
+            };
+        self.state.is_stopped |= is_for_next;
+        is_for_next
+    }
+
+    /// Returns the result of a rule on a message. If the rule has a limit, the message is counted.
     fn rule_applies(
         &mut self,
         rule: &PolicyRule,
         facts: &mut MessageFacts<'_>,
-    ) -> Result<bool, String> {
-        if !rule.matches_message(facts)? {
-            return Ok(false);
+    ) -> Result<Truth, String> {
+        let truth = rule.matches_message(facts)?;
+        let Some(limit) = &rule.limit else { return Ok(truth) };
+        let is_counted = match &truth {
+            Truth::True => true,
+            Truth::False => false,
+            Truth::Unknown(_) => rule.effect.is_restriction(),
+        };
+        if !is_counted || self.is_for_next_round(rule, &truth) {
+            return Ok(truth);
         }
-        let Some(limit) = &rule.limit else { return Ok(true) };
-        self.exceeds_limit(limit, &rule.id, facts)
+        Ok(truth.and(self.exceeds_limit(limit, &rule.id, facts)?))
     }
 
     /// Returns true when a message exceeds a limit. Otherwise the message is counted.
@@ -353,20 +460,28 @@ impl Evaluation<'_> {
         limit: &RateLimit,
         rule: &str,
         facts: &mut MessageFacts<'_>,
-    ) -> Result<bool, String> {
-        let charge = limit.compute_charge(rule, facts)?;
+    ) -> Result<Truth, String> {
+        let mut charge = match limit.compute_charge(rule, facts)? {
+            Ok(charge) => charge,
+            Err(fact) => return Ok(Truth::Unknown(fact)),
+        };
         if self.is_preview {
             let fits = self.lock_state().has_quota_for(&charge, limit.most, limit.within, self.now);
             if fits {
                 self.state.would_use(format!("the rule {rule} would count the step"));
             }
-            return Ok(!fits);
+            return Ok((!fits).into());
+        }
+        let paid = self.credit.as_ref().map_or(0, |credit| credit.paid_for(&charge));
+        charge.amount = charge.amount.saturating_sub(paid);
+        if 0 < paid && charge.amount == 0 {
+            return Ok(Truth::False);
         }
         let fits = self.lock_state().reserve_quota(&charge, limit.most, limit.within, self.now)?;
         if fits {
             self.state.effects.charges.push(charge);
         }
-        Ok(!fits)
+        Ok((!fits).into())
     }
 
     /// Returns `Ok` when a person has agreed to this, else the denial.
@@ -374,8 +489,23 @@ impl Evaluation<'_> {
         &mut self,
         rule: &PolicyRule,
         within: SignedDuration,
+        request: &Request,
         call: &MethodCall,
     ) -> Result<(), Box<PolicyDecision>> {
+        if self.state.is_changed {
+            // The request that the message shows is not the one that the person approves.
+            let mut call = call.clone();
+            let context = match &mut call {
+                MethodCall::ToolCallRequest(step) => Some(&mut step.context),
+                MethodCall::Mcp(step) => step.context.as_mut(),
+                _ => None,
+            };
+            if let Some(context) = context {
+                context.extra.remove("request");
+            }
+            let changed = Request { id: request.id.clone(), call };
+            self.state.approved_message = Some(Box::new(changed));
+        }
         let wanted = ApprovalRequest::new(&rule.id, call, within);
         let words = rule.message.clone().unwrap_or_else(|| "A person must approve this.".into());
         let required = vec!["approval_required".to_owned()];
@@ -436,6 +566,14 @@ impl Evaluation<'_> {
     }
 }
 
+/// An approval that a rule requires, unless another rule denies the message.
+struct PendingApproval<'p> {
+    rule: &'p PolicyRule,
+    within: SignedDuration,
+    /// The unknown fact that the result of the rule depends on.
+    fact: Option<String>,
+}
+
 /// The effects of the rules on a message so far.
 #[derive(Default)]
 struct EvaluationState {
@@ -443,6 +581,15 @@ struct EvaluationState {
     /// The rules that would have changed the message, but found nothing to change.
     idle: Vec<String>,
     is_changed: bool,
+    /// Set when a rule has decided, and not only because a fact is unknown. Otherwise the default decides.
+    is_decided: bool,
+    /// Set when the remaining rules are for the next round.
+    is_stopped: bool,
+    /// The sentence about the unknown fact because of which a rule applies.
+    unknown: Option<String>,
+    /// The sentence about the unknown fact because of which a rule does not allow the message.
+    skipped: Option<String>,
+    approved_message: Option<Box<Request>>,
     messages: Vec<String>,
     reason_codes: Vec<String>,
     /// The limits and approvals that an execution would use up, but a preview must not: see
@@ -455,6 +602,27 @@ impl EvaluationState {
     fn add_reasons(&mut self, rule: &PolicyRule) {
         self.messages.extend(rule.message.clone());
         self.reason_codes.extend(rule.reason_codes.iter().cloned());
+    }
+
+    /// Records that a rule applies, if `fact` is given because that fact is unknown.
+    fn apply(&mut self, rule: &PolicyRule, fact: Option<&str>) {
+        self.rules.push(rule.id.clone());
+        self.is_decided |= fact.is_none();
+        if let Some(fact) = fact.filter(|fact| !fact.is_empty()) {
+            let id = &rule.id;
+            let sentence = format!("The rule {id} applies because {fact} is hidden or not stated.");
+            self.unknown.get_or_insert(sentence);
+        }
+    }
+
+    /// Records that a rule does not allow the message because a fact is unknown.
+    fn skip(&mut self, rule: &PolicyRule, fact: &str) {
+        if !fact.is_empty() {
+            let id = &rule.id;
+            let sentence =
+                format!("The rule {id} does not apply because {fact} is hidden or not stated.");
+            self.skipped.get_or_insert(sentence);
+        }
     }
 
     fn finish(&mut self, request: &Request, call: Cow<'_, MethodCall>) -> PolicyDecision {
@@ -488,7 +656,9 @@ impl EvaluationState {
     }
 
     /// Denies the message. A denial has only its own reasons, and at least one.
-    fn deny(&mut self, rule: &PolicyRule) -> PolicyDecision {
+    fn deny(&mut self, rule: &PolicyRule, fact: Option<&str>) -> PolicyDecision {
+        self.unknown = None;
+        self.apply(rule, fact);
         let message =
             rule.message.clone().unwrap_or_else(|| format!("Denied by the rule {}.", rule.id));
         let reason_codes = if rule.reason_codes.is_empty() {
@@ -502,6 +672,8 @@ impl EvaluationState {
     /// Denies a message without a user, when the rule requires an approval for some users. Without a known
     /// user, such a rule can be neither skipped nor granted.
     fn deny_unknown_user(&mut self, rule: &PolicyRule) -> PolicyDecision {
+        self.unknown = None;
+        self.rules.push(rule.id.clone());
         let codes = vec!["user_unknown".to_owned()];
         let id = &rule.id;
         let message = format!("The rule {id} depends on the user, but the message has no user.");
@@ -509,6 +681,7 @@ impl EvaluationState {
     }
 
     fn deny_failed_rule(&mut self, rule: &PolicyRule, reason: &str) -> PolicyDecision {
+        self.unknown = None;
         self.rules.push(rule.id.clone());
         let codes = vec!["policy_error".to_owned()];
         let field = if reason == policy_state::STATE_FULL { "limit" } else { "condition" };
@@ -537,10 +710,14 @@ impl EvaluationState {
     fn build_decision(
         &mut self,
         decision: Decision,
-        message: String,
-        reason_codes: Vec<String>,
+        mut message: String,
+        mut reason_codes: Vec<String>,
         more: impl IntoIterator<Item = (&'static str, Value)>,
     ) -> PolicyDecision {
+        if let Some(sentence) = self.unknown.take() {
+            message = format!("{message} {sentence}");
+            reason_codes.push(FACT_UNKNOWN.to_owned());
+        }
         let rules = std::mem::take(&mut self.rules);
         let mut data = Object::new();
         if !rules.is_empty() {
@@ -551,7 +728,8 @@ impl EvaluationState {
         let answer =
             DecisionResponse { reason_codes, data, ..DecisionResponse::new(decision, message) };
         let (idle, traces) = (std::mem::take(&mut self.idle), std::mem::take(&mut self.effects));
-        PolicyDecision { response: answer, rules, idle, effects: traces }
+        let approved_message = self.approved_message.take();
+        PolicyDecision { response: answer, rules, idle, effects: traces, approved_message }
     }
 }
 

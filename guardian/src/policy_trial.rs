@@ -225,7 +225,9 @@ fn read_message(record: &Value) -> Option<(Request, Timestamp)> {
     if let Some(caller) = record["caller"].as_str() {
         context.insert("caller".to_owned(), json!({ "id": caller }));
     }
-    for (name, member) in [("capability", "capability"), ("request", "prepared")] {
+    for (name, member) in
+        [("capability", "capability"), ("request", "prepared"), ("hidden", "hidden")]
+    {
         if let Some(value) = record.get(member) {
             context.insert(name.to_owned(), value.clone());
         }

@@ -159,6 +159,7 @@ impl AuditRecord {
         let call = &step.request.call;
         let capability = context_member_json(call, "capability", None);
         let prepared = context_member_json(call, "request", Some(opened));
+        let hidden = context_member_json(call, "hidden", None);
         let decided = DecisionDetails::from_step(step);
         let mut entries = Vec::with_capacity(2);
         if let MethodCall::ToolCallResult(result) = call {
@@ -176,6 +177,7 @@ impl AuditRecord {
             decision
                 .with_json("capability", capability.as_deref())
                 .with_json("prepared", prepared.as_deref())
+                .with_json("hidden", hidden.as_deref())
                 .with_json("redacted", is_redacted.then_some(b"true".as_slice()))
                 .with_json("content", Some(&content)),
         );

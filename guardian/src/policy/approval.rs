@@ -156,7 +156,7 @@ impl<'r> ApprovalRequest<'r> {
 }
 
 /// Returns the execution of a message, if the message names one.
-fn execution_of(call: &MethodCall) -> Option<&str> {
+pub(super) fn execution_of(call: &MethodCall) -> Option<&str> {
     match call {
         MethodCall::ToolCallRequest(step) => Some(step.tool_call_request.execution_id.as_str()),
         MethodCall::ToolCallResult(step) => Some(step.execution_id.as_str()),

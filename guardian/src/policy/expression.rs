@@ -8,8 +8,10 @@ use std::collections::BTreeSet;
 
 use bounded_cel::{
     Bounds, CelProgram, CelVariables, ExecutionError, Expr, FunctionSet, IdedExpr, LoopScope,
-    Value, literal_text,
+    ReadPath, Value, literal_text,
 };
+
+use super::unknown_facts::{Truth, UnknownFacts};
 
 const MAX_BYTES: usize = 1024;
 const BOUNDS: Bounds = Bounds { operators: 32, selections: 64, symbols: MAX_BYTES };
@@ -46,6 +48,8 @@ pub(super) struct CelExpression {
     program: CelProgram,
     /// The variables that it reads.
     variables: BTreeSet<String>,
+    /// The parts of the variables that it reads.
+    reads: Vec<ReadPath>,
 }
 
 /// The result of an expression that counts.
@@ -68,7 +72,8 @@ impl CelExpression {
             CelProgram::parse(source, FUNCTION_SET, BOUNDS).map_err(|error| error.to_string())?;
         let mut variables = BTreeSet::new();
         program.walk(|part, scope| check_part(part, scope, known, &mut variables))?;
-        Ok(Self { program, variables })
+        let reads = program.reads();
+        Ok(Self { program, variables, reads })
     }
 
     /// Returns the variables that the expression reads.
@@ -76,38 +81,78 @@ impl CelExpression {
         self.variables.iter().map(String::as_str)
     }
 
+    /// Returns true when the expression reads something of the prepared request.
+    pub(super) fn reads_request(&self) -> bool {
+        let names = |read: &ReadPath| read.segments.iter().map(String::as_str).collect::<Vec<_>>();
+        self.reads.iter().any(|read| match names(read)[..] {
+            ["request", ..] | ["params"] | ["params", "context"] => true,
+            ["params", "context", member, ..] => member == "request",
+            _ => false,
+        })
+    }
+
     /// Evaluates the condition with these variables, which include all that it reads.
     ///
     /// # Errors
     /// It fails, for instance because it reads a missing member, or its result is not a boolean.
-    pub(super) fn evaluate_bool(&self, variables: &CelVariables<'_>) -> Result<bool, String> {
-        match self.evaluate(variables)? {
-            Value::Bool(holds) => Ok(holds),
-            other => Err(format!("results in a {}, not a boolean", other.type_of())),
+    pub(super) fn evaluate_bool(
+        &self,
+        variables: &CelVariables<'_>,
+        unknown: &UnknownFacts,
+    ) -> Result<Truth, String> {
+        match self.evaluate(variables, unknown)? {
+            Ok(Value::Bool(holds)) => Ok(holds.into()),
+            Ok(other) => Err(format!("results in a {}, not a boolean", other.type_of())),
+            Err(fact) => Ok(Truth::Unknown(fact)),
         }
     }
 
-    /// Evaluates the expression to a number. The variables must include all that it reads.
+    /// Evaluates the expression to a number, or to the name of an unknown fact that the number depends on.
+    /// The variables must include all that it reads.
     ///
     /// # Errors
     /// Fails when the evaluation fails, or the result is not a number.
     pub(super) fn evaluate_number(
         &self,
         variables: &CelVariables<'_>,
-    ) -> Result<CelNumber, String> {
-        match self.evaluate(variables)? {
-            Value::Int(integer) => Ok(CelNumber::Integer(integer)),
+        unknown: &UnknownFacts,
+    ) -> Result<Result<CelNumber, String>, String> {
+        let value = match self.evaluate(variables, unknown)? {
+            Ok(value) => value,
+            Err(fact) => return Ok(Err(fact)),
+        };
+        match value {
+            Value::Int(integer) => Ok(Ok(CelNumber::Integer(integer))),
             // What no `int` holds is more than any limit.
             Value::UInt(integer) => {
-                Ok(CelNumber::Integer(i64::try_from(integer).unwrap_or(i64::MAX)))
+                Ok(Ok(CelNumber::Integer(i64::try_from(integer).unwrap_or(i64::MAX))))
             }
-            Value::Float(decimal) => Ok(CelNumber::Decimal(decimal)),
+            Value::Float(decimal) => Ok(Ok(CelNumber::Decimal(decimal))),
             other => Err(format!("results in a {}, not a number", other.type_of())),
         }
     }
 
-    fn evaluate(&self, variables: &CelVariables<'_>) -> Result<Value, String> {
-        match self.program.evaluate(variables) {
+    /// Returns the value, or else the name of an unknown fact that it depends on.
+    fn evaluate(
+        &self,
+        variables: &CelVariables<'_>,
+        unknown: &UnknownFacts,
+    ) -> Result<Result<Value, String>, String> {
+        let result = if self.reads.iter().any(|read| unknown.covers(read)) {
+            let mut fact = None;
+            let mut is_unknown = |read: &ReadPath| {
+                let is_unknown = unknown.covers(read);
+                if is_unknown && fact.is_none() {
+                    fact = Some(read.segments.join("."));
+                }
+                is_unknown
+            };
+            let result = self.program.evaluate_known(variables, &mut is_unknown);
+            result.map(|value| value.ok_or_else(|| fact.unwrap_or_default()))
+        } else {
+            self.program.evaluate(variables).map(Ok)
+        };
+        match result {
             Ok(value) => Ok(value),
             // The error of CEL prints the values it was given, which may be secret: keep its kind.
             Err(ExecutionError::NoSuchKey(name)) => {

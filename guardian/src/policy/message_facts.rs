@@ -7,8 +7,9 @@ use aos::message::{Agent, ContentPart, DataContent, MethodCall, Object, StepCont
 use bounded_cel::{CelValue, CelVariables};
 use serde_json::Value;
 
-use super::expression::{CelExpression, FUNCTION_SET};
+use super::expression::{CelExpression, CelNumber, FUNCTION_SET};
 use super::request_facts;
+use super::unknown_facts::{Truth, UnknownFacts};
 
 /// The variables of `when`, in the order in which they are documented.
 pub(super) const VARIABLES: [&str; 17] = [
@@ -35,6 +36,7 @@ pub(super) const VARIABLES: [&str; 17] = [
 #[derive(Debug)]
 pub(super) struct MessageFacts<'c> {
     call: &'c MethodCall,
+    unknown: &'c UnknownFacts,
     names: RuleNames<'c>,
     variables: CelVariables<'c>,
     /// True when the inputs can be read in only one way; none before the first check.
@@ -59,9 +61,9 @@ pub(super) struct RuleNames<'c> {
 }
 
 impl<'c> MessageFacts<'c> {
-    pub(super) fn new(call: &'c MethodCall) -> Self {
+    pub(super) fn new(call: &'c MethodCall, unknown: &'c UnknownFacts) -> Self {
         let (names, variables) = (RuleNames::from_call(call), CelVariables::new(FUNCTION_SET));
-        Self { call, names, variables, are_inputs_clear: None }
+        Self { call, unknown, names, variables, are_inputs_clear: None }
     }
 
     pub(super) fn call(&self) -> &'c MethodCall {
@@ -73,14 +75,33 @@ impl<'c> MessageFacts<'c> {
         &self.names
     }
 
-    /// Returns the variables that an expression reads, and possibly others.
+    pub(super) fn unknown(&self) -> &'c UnknownFacts {
+        self.unknown
+    }
+
+    /// Evaluates a condition.
     ///
     /// # Errors
-    /// Fails when the expression reads inputs, and an input occurs twice.
-    pub(super) fn variables(
+    /// It fails on this message.
+    pub(super) fn evaluate_bool(&mut self, condition: &CelExpression) -> Result<Truth, String> {
+        let unknown = self.unknown;
+        condition.evaluate_bool(self.variables(condition)?, unknown)
+    }
+
+    /// Evaluates an expression to a number, or to the name of an unknown fact that the number depends on.
+    ///
+    /// # Errors
+    /// It fails on this message.
+    pub(super) fn evaluate_number(
         &mut self,
         expression: &CelExpression,
-    ) -> Result<&CelVariables<'c>, String> {
+    ) -> Result<Result<CelNumber, String>, String> {
+        let unknown = self.unknown;
+        expression.evaluate_number(self.variables(expression)?, unknown)
+    }
+
+    /// Returns the variables that an expression reads, and possibly others.
+    fn variables(&mut self, expression: &CelExpression) -> Result<&CelVariables<'c>, String> {
         for name in expression.variables() {
             if name == "inputs" && !self.are_inputs_clear() {
                 return Err("an input occurs twice".to_owned());
@@ -163,6 +184,12 @@ fn a2a_member<'c>(call: &'c MethodCall, object: &str, member: &str) -> Option<&'
 pub(super) fn is_preview(call: &MethodCall) -> bool {
     let capability = call.context().and_then(|context| context.extra.get("capability"));
     capability.and_then(|members| members.get("preview")) == Some(&Value::Bool(true))
+}
+
+/// Returns true when the agent will ask again about the request that a change leads to.
+pub(super) fn asks_again(call: &MethodCall) -> bool {
+    let request = call.context().and_then(|context| context.extra.get("request"));
+    request.and_then(|members| members.get("asksAgain")) == Some(&Value::Bool(true))
 }
 
 /// Returns true when the agent states that the step changes nothing.
@@ -326,7 +353,7 @@ fn add_part<'m>(part: &'m Value, texts: &mut Vec<Cow<'m, str>>) {
     texts.extend(data.map(|data| data.to_string().into()));
 }
 
-fn reasoning(call: &MethodCall) -> Option<&str> {
+pub(super) fn reasoning(call: &MethodCall) -> Option<&str> {
     match call {
         MethodCall::Message(step) => step.reasoning.as_deref(),
         MethodCall::ToolCallRequest(step) => step.reasoning.as_deref(),

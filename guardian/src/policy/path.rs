@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::unknown_facts::HiddenParts;
+
 const MAX_SEGMENTS: usize = 16;
 
 /// A path in a message. With `[*]` it matches several values.
@@ -84,7 +86,7 @@ impl MessagePath {
     pub(super) fn set(&self, root: &mut Value, value: &Value) -> bool {
         let Some((last, way)) = self.0.split_last() else { return replace(root, value) };
         let mut changed = false;
-        visit(root, way, true, &mut |parent| {
+        visit(root, way, true, &HiddenParts::default(), &mut |parent, _| {
             changed |= match (last, parent) {
                 (PathSegment::Member(name), Value::Object(members)) => {
                     members.insert(name.clone(), value.clone()).as_ref() != Some(value)
@@ -105,7 +107,7 @@ impl MessagePath {
     pub(super) fn remove(&self, root: &mut Value) -> bool {
         let Some((last, way)) = self.0.split_last() else { return false };
         let mut changed = false;
-        visit(root, way, false, &mut |parent| {
+        visit(root, way, false, &HiddenParts::default(), &mut |parent, _| {
             changed |= match (last, parent) {
                 (PathSegment::Member(name), Value::Object(members)) => {
                     members.shift_remove(name).is_some()
@@ -125,14 +127,15 @@ impl MessagePath {
         changed
     }
 
-    /// Changes every value at the path. Returns true when that changed anything.
+    /// Changes every value at the path, given with its hidden parts. Returns true when that changed anything.
     pub(super) fn edit_values(
         &self,
         root: &mut Value,
-        edit: &mut dyn FnMut(&mut Value) -> bool,
+        hidden: &HiddenParts,
+        edit: &mut dyn FnMut(&mut Value, &HiddenParts) -> bool,
     ) -> bool {
         let mut changed = false;
-        visit(root, &self.0, false, &mut |value| changed |= edit(value));
+        visit(root, &self.0, false, hidden, &mut |value, hidden| changed |= edit(value, hidden));
         changed
     }
 }
@@ -145,24 +148,32 @@ fn replace(place: &mut Value, value: &Value) -> bool {
     differs
 }
 
-fn visit(value: &mut Value, way: &[PathSegment], makes: bool, act: &mut dyn FnMut(&mut Value)) {
-    let Some((first, rest)) = way.split_first() else { return act(value) };
+fn visit(
+    value: &mut Value,
+    way: &[PathSegment],
+    makes: bool,
+    hidden: &HiddenParts,
+    act: &mut dyn FnMut(&mut Value, &HiddenParts),
+) {
+    let Some((first, rest)) = way.split_first() else { return act(value, hidden) };
     match (first, value) {
         (PathSegment::Member(name), Value::Object(members)) => {
             if makes && !members.contains_key(name) {
                 members.insert(name.clone(), Value::Object(Map::new()));
             }
             if let Some(member) = members.get_mut(name) {
-                visit(member, rest, makes, act);
+                visit(member, rest, makes, &hidden.enter(name), act);
             }
         }
         (PathSegment::Item(index), Value::Array(items)) => {
             if let Some(item) = items.get_mut(*index) {
-                visit(item, rest, makes, act);
+                visit(item, rest, makes, &hidden.enter_item(*index), act);
             }
         }
         (PathSegment::Every, Value::Array(items)) => {
-            items.iter_mut().for_each(|item| visit(item, rest, makes, act))
+            for (index, item) in items.iter_mut().enumerate() {
+                visit(item, rest, makes, &hidden.enter_item(index), act);
+            }
         }
         _ => {}
     }

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::approval::{Approval, ApprovalDecision, ApprovalRequest, ApprovalState};
+use super::round_credits::RoundCredits;
 
 /// The maximum number of counts, and of approvals, that are stored at a time.
 const MAX_COUNTS: usize = 100_000;
@@ -28,6 +29,9 @@ pub(crate) struct PolicyState {
     approvals: BTreeMap<String, Approval>,
     /// The number of approvals ever requested, so that no two have the same id.
     asked: u64,
+    /// The charges of executions that may come again. They are not saved: after a restart, an execution
+    /// between two rounds is counted twice.
+    pub(super) credits: RoundCredits,
 }
 
 /// The amount that a message uses up of one limit.
@@ -73,7 +77,8 @@ impl From<SavedPolicyState> for PolicyState {
         let spent =
             spent.into_iter().map(|SavedCount { rule, key, charges }| ((rule, key), charges));
         let approvals = approvals.into_iter().map(|approval| (approval.id.clone(), approval));
-        Self { spent: spent.collect(), approvals: approvals.collect(), asked }
+        let credits = RoundCredits::default();
+        Self { spent: spent.collect(), approvals: approvals.collect(), asked, credits }
     }
 }
 
@@ -168,6 +173,7 @@ impl PolicyState {
     /// Reverts the side effects of a decision that does not take effect.
     pub(crate) fn undo_effects(&mut self, traces: &SideEffects) {
         for charge in &traces.charges {
+            self.credits.forget(charge);
             let place = (charge.rule.clone(), charge.key.clone());
             let Some(charges) = self.spent.get_mut(&place) else { continue };
             // The newest of this amount is this one, or an equal one.

@@ -36,15 +36,27 @@ pub(super) enum MessageCost {
 pub(super) enum LimitScope {
     All,
     Session,
+    /// The user with the token that acts for them.
     User,
+    /// The token, also when it acts for users.
+    Caller,
     Agent,
     Capability,
     Tool,
 }
 
 impl RateLimit {
-    /// Computes the charge of a message. Two messages that differ in the `per` property of the limit never
-    /// share a count; messages that lack it share one.
+    /// Returns the expression for the cost, if there is one.
+    pub(super) const fn spend(&self) -> Option<&CelExpression> {
+        match &self.cost {
+            MessageCost::Call => None,
+            MessageCost::Spend(expression) => Some(expression),
+        }
+    }
+
+    /// Computes the charge of a message, or returns the name of an unknown fact that it depends on. Two
+    /// messages that differ in the `per` property of the limit never share a count; messages that lack it,
+    /// or in which it is masked, share one.
     ///
     /// # Errors
     /// The cost cannot be computed, or is not an amount.
@@ -52,31 +64,35 @@ impl RateLimit {
         &self,
         rule: &str,
         facts: &mut MessageFacts<'_>,
-    ) -> Result<QuotaCharge, String> {
+    ) -> Result<Result<QuotaCharge, String>, String> {
         let amount = match &self.cost {
             MessageCost::Call => UNIT,
-            MessageCost::Spend(expression) => {
-                to_millionths(expression.evaluate_number(facts.variables(expression)?)?)?
-            }
+            MessageCost::Spend(expression) => match facts.evaluate_number(expression)? {
+                Ok(number) => to_millionths(number)?,
+                Err(fact) => return Ok(Err(fact)),
+            },
         };
         let of = facts.names();
         let (per, name) = match self.per {
             LimitScope::All => ("all", ""),
             LimitScope::Session => ("session", of.session),
             LimitScope::User if !of.caller.is_empty() => {
-                return Ok(QuotaCharge {
+                return Ok(Ok(QuotaCharge {
                     rule: rule.to_owned(),
                     key: super::digest_of(&json!([of.caller, of.user]).to_string()),
                     amount,
-                });
+                }));
             }
             LimitScope::User => ("user", of.user),
+            // A token that acts for itself is the user.
+            LimitScope::Caller if of.caller.is_empty() => ("caller", of.user),
+            LimitScope::Caller => ("caller", of.caller),
             LimitScope::Agent => ("agent", of.agent),
             LimitScope::Capability => ("capability", of.capability),
             LimitScope::Tool => ("tool", of.tool),
         };
         let name = if name.len() <= MAX_KEY { name.to_owned() } else { super::digest_of(name) };
-        Ok(QuotaCharge { rule: rule.to_owned(), key: format!("{per}:{name}"), amount })
+        Ok(Ok(QuotaCharge { rule: rule.to_owned(), key: format!("{per}:{name}"), amount }))
     }
 }
 

@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use super::path::MessagePath;
 use super::redaction::RedactionPattern;
+use super::unknown_facts::{
+    HiddenParts, UnknownFacts, contains_placeholder, has_placeholder, is_placeholder,
+};
 
 /// The changes of a rule, in this order.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +28,8 @@ pub(super) struct Redaction {
     pub(super) path: Option<MessagePath>,
     pub(super) pattern: Option<RedactionPattern>,
     pub(super) replacement: String,
+    /// Set when the redaction is for a record, which may show the placeholder of a secret.
+    pub(super) is_for_record: bool,
 }
 
 /// The parsed JSON of texts. Each text is parsed once for all rules and for the log.
@@ -88,9 +93,15 @@ impl ParsedText {
 impl Modification {
     /// Changes the part of a message that its hook covers. Returns true when anything changed.
     pub(super) fn apply(&self, call: &mut Cow<'_, MethodCall>, opened: &mut ParsedTexts) -> bool {
-        let Some(changed) = self.modified_part(call, opened) else { return false };
+        let unknown = UnknownFacts::from_call(call);
+        let Some(changed) = self.modified_part(call, opened, &unknown) else { return false };
         changed.put_into(call.to_mut());
         true
+    }
+
+    /// Returns the paths whose values the change determines.
+    pub(super) fn known_paths(&self) -> impl Iterator<Item = &MessagePath> {
+        self.set.iter().map(|(path, _)| path).chain(&self.remove)
     }
 
     /// Returns the new content of the covered part, if it changes.
@@ -98,26 +109,32 @@ impl Modification {
         &self,
         call: &MethodCall,
         opened: &mut ParsedTexts,
+        unknown: &UnknownFacts,
     ) -> Option<ModifiedPart> {
+        let hidden = &unknown.hidden_parts(call);
         match call {
             MethodCall::ToolCallRequest(step) => {
                 let mut inputs = step.tool_call_request.inputs.clone();
-                self.change_inputs(&mut inputs).then_some(ModifiedPart::Inputs(inputs))
+                self.change_inputs(&mut inputs, hidden).then_some(ModifiedPart::Inputs(inputs))
             }
-            MethodCall::ToolCallResult(step) => {
-                self.modified_texts(step.result.outputs.iter().map(|part| &part.text), opened)
-            }
+            MethodCall::ToolCallResult(step) => self.modified_texts(
+                step.result.outputs.iter().map(|part| &part.text),
+                opened,
+                hidden,
+            ),
             MethodCall::KnowledgeRetrieval(step) => {
                 let results = step.knowledge_step.results.iter();
-                self.modified_texts(results.map(|result| &result.content), opened)
+                self.modified_texts(results.map(|result| &result.content), opened, hidden)
             }
             MethodCall::MemoryStore(step) | MethodCall::MemoryContextRetrieval(step) => {
-                self.modified_texts(step.memory.iter(), opened)
+                self.modified_texts(step.memory.iter(), opened, hidden)
             }
-            MethodCall::AgentTrigger(step) => self.modified_parts(&step.trigger.content, opened),
-            MethodCall::Message(step) => self.modified_parts(&step.message.content, opened),
-            MethodCall::Mcp(step) => self.modified_object(&step.message),
-            MethodCall::A2a(_, step) => self.modified_object(&step.payload),
+            MethodCall::AgentTrigger(step) => {
+                self.modified_parts(&step.trigger.content, opened, hidden)
+            }
+            MethodCall::Message(step) => self.modified_parts(&step.message.content, opened, hidden),
+            MethodCall::Mcp(step) => self.modified_object(&step.message, hidden),
+            MethodCall::A2a(_, step) => self.modified_object(&step.payload, hidden),
             MethodCall::Ping(_) => None,
         }
     }
@@ -126,8 +143,12 @@ impl Modification {
         &self,
         texts: impl Iterator<Item = &'t String>,
         opened: &mut ParsedTexts,
+        hidden: &HiddenParts,
     ) -> Option<ModifiedPart> {
-        let texts: Vec<_> = texts.map(|text| self.modified_text(text, opened)).collect();
+        let texts = texts.enumerate();
+        let texts = texts
+            .map(|(at, text)| self.modified_text(text, opened, hidden.enter_item(at).has_all()));
+        let texts: Vec<_> = texts.collect();
         texts.iter().any(Option::is_some).then_some(ModifiedPart::Texts(texts))
     }
 
@@ -135,42 +156,51 @@ impl Modification {
         &self,
         parts: &[ContentPart],
         opened: &mut ParsedTexts,
+        hidden: &HiddenParts,
     ) -> Option<ModifiedPart> {
         let mut parts = parts.to_vec();
-        let changed =
-            parts.iter_mut().fold(false, |changed, part| self.change_part(part, opened) | changed);
+        // The content of a file is not text that could be read here.
+        let texts = parts.iter_mut().filter(|part| !matches!(part, ContentPart::File(_)));
+        let changed = texts.enumerate().fold(false, |changed, (at, part)| {
+            self.change_part(part, opened, hidden.enter_item(at).has_all()) | changed
+        });
         changed.then_some(ModifiedPart::Parts(parts))
     }
 
-    fn modified_object(&self, object: &Object) -> Option<ModifiedPart> {
+    fn modified_object(&self, object: &Object, hidden: &HiddenParts) -> Option<ModifiedPart> {
         let mut object = object.clone();
-        self.change_object(&mut object).then_some(ModifiedPart::Object(object))
+        self.change_object(&mut object, hidden).then_some(ModifiedPart::Object(object))
     }
 
-    fn change_part(&self, part: &mut ContentPart, opened: &mut ParsedTexts) -> bool {
+    fn change_part(
+        &self,
+        part: &mut ContentPart,
+        opened: &mut ParsedTexts,
+        is_hidden: bool,
+    ) -> bool {
+        let hidden = if is_hidden { HiddenParts::all() } else { HiddenParts::default() };
         match part {
             ContentPart::Text(part) => {
-                let changed = self.modified_text(&part.text, opened);
+                let changed = self.modified_text(&part.text, opened, is_hidden);
                 changed.map(|text| part.text = text).is_some()
             }
             ContentPart::Data(part) => match &mut part.data {
-                DataContent::Object(object) => self.change_object(object),
+                DataContent::Object(object) => self.change_object(object, &hidden),
                 DataContent::Array(items) => {
                     let mut value = Value::Array(std::mem::take(items));
-                    let changed = self.change(&mut value, None);
+                    let changed = self.change(&mut value, None, &hidden);
                     // A list stays a list: whatever it was replaced by is its one item.
                     *items = if let Value::Array(items) = value { items } else { vec![value] };
                     changed
                 }
             },
-            // The content of a file is not text that could be read here.
             ContentPart::File(_) => false,
         }
     }
 
-    fn change_object(&self, object: &mut Object) -> bool {
+    fn change_object(&self, object: &mut Object, hidden: &HiddenParts) -> bool {
         let mut value = Value::Object(std::mem::take(object));
-        let changed = self.change(&mut value, None);
+        let changed = self.change(&mut value, None, hidden);
         if let Value::Object(changed) = value {
             *object = changed;
         }
@@ -178,7 +208,7 @@ impl Modification {
     }
 
     /// Changes a value. `text` is the text that the value was parsed from, if there is one without escapes.
-    fn change(&self, value: &mut Value, text: Option<&str>) -> bool {
+    fn change(&self, value: &mut Value, text: Option<&str>, hidden: &HiddenParts) -> bool {
         let mut changed = false;
         for (path, new) in &self.set {
             changed |= path.set(value, new);
@@ -188,14 +218,14 @@ impl Modification {
         }
         for redaction in &self.redact {
             let is_foreign = !changed && text.is_some_and(|text| redaction.cannot_match(text));
-            changed |= !is_foreign && redaction.apply(value);
+            changed |= !is_foreign && redaction.apply(value, hidden);
         }
         changed
     }
 
     /// Changes the inputs, which are a list of dotted names. A path begins with one of them. A path that
     /// matches no input becomes a new input.
-    fn change_inputs(&self, inputs: &mut Vec<ToolArgumentValue>) -> bool {
+    fn change_inputs(&self, inputs: &mut Vec<ToolArgumentValue>, hidden: &HiddenParts) -> bool {
         let mut changed = false;
         for (path, new) in &self.set {
             let mut is_known = false;
@@ -222,18 +252,21 @@ impl Modification {
             match &redaction.path {
                 None => {
                     for input in inputs.iter_mut() {
-                        changed |= redaction.apply(&mut input.value);
+                        changed |= redaction.apply(&mut input.value, &hidden.enter(&input.name));
                     }
                 }
                 Some(path) => {
                     let name = path.to_dotted_name();
                     for input in inputs.iter_mut() {
+                        let hidden = &hidden.enter(&input.name);
                         if name.as_ref().is_some_and(|name| covers_input(name, &input.name)) {
-                            changed |= redaction.apply_to_value(&mut input.value);
+                            changed |= redaction.apply_to_value(&mut input.value, hidden);
                         } else if let Some(inner) = path.relative_to(&input.name) {
-                            changed |= inner.edit_values(&mut input.value, &mut |value| {
-                                redaction.apply_to_value(value)
-                            });
+                            changed |= inner.edit_values(
+                                &mut input.value,
+                                hidden,
+                                &mut |value, hidden| redaction.apply_to_value(value, hidden),
+                            );
                         }
                     }
                 }
@@ -243,11 +276,19 @@ impl Modification {
     }
 
     /// Returns the changed text, or `None` if the text does not change. JSON is changed as JSON, so that it
-    /// stays JSON; any other text is changed as text.
-    fn modified_text(&self, text: &str, opened: &mut ParsedTexts) -> Option<String> {
+    /// stays JSON; any other text is changed as text. Of a hidden text, placeholders show what is hidden; if
+    /// there are none, all of it is.
+    fn modified_text(
+        &self,
+        text: &str,
+        opened: &mut ParsedTexts,
+        is_hidden: bool,
+    ) -> Option<String> {
         if let ParsedText::Json { value, is_ambiguous, has_escapes } = opened.read(text) {
-            let plain = Some(text).filter(|_| !*has_escapes);
-            if !(self.change(value, plain) | std::mem::take(is_ambiguous)) {
+            let is_all_hidden = is_hidden && !contains_placeholder(value);
+            let hidden = if is_all_hidden { HiddenParts::all() } else { HiddenParts::default() };
+            let plain = Some(text).filter(|_| !*has_escapes && !is_all_hidden);
+            if !(self.change(value, plain, &hidden) | std::mem::take(is_ambiguous)) {
                 return None;
             }
             let new = value.to_string();
@@ -257,7 +298,12 @@ impl Modification {
         }
         let wide = self.redact.iter().filter(|redaction| redaction.path.is_none());
         wide.fold(None, |changed, redaction| {
-            let redacted = redaction.redact_text(changed.as_deref().unwrap_or(text));
+            let text = changed.as_deref().unwrap_or(text);
+            let redacted = if is_hidden && redaction.pattern.is_some() {
+                Some(redaction.replacement.clone()).filter(|new| new != text)
+            } else {
+                redaction.redact_text(text)
+            };
             redacted.or(changed)
         })
     }
@@ -268,18 +314,27 @@ impl Redaction {
     fn cannot_match(&self, text: &str) -> bool {
         let mut names = self.path.iter().flat_map(MessagePath::names);
         let is_email = matches!(self.pattern, Some(RedactionPattern::Email));
-        names.any(|name| !text.contains(name)) || (is_email && !text.contains('@'))
+        names.any(|name| !text.contains(name))
+            || (is_email && !text.contains('@') && !has_placeholder(text))
     }
 
-    fn apply(&self, value: &mut Value) -> bool {
+    /// Returns the redaction as it is applied to records.
+    pub(super) fn for_record(&self) -> Self {
+        Self { is_for_record: true, ..self.clone() }
+    }
+
+    fn apply(&self, value: &mut Value, hidden: &HiddenParts) -> bool {
         match &self.path {
-            None => self.apply_to_value(value),
-            Some(path) => path.edit_values(value, &mut |value| self.apply_to_value(value)),
+            None => self.apply_to_value(value, hidden),
+            Some(path) => path.edit_values(value, hidden, &mut |value, hidden| {
+                self.apply_to_value(value, hidden)
+            }),
         }
     }
 
-    fn apply_to_value(&self, value: &mut Value) -> bool {
-        if self.pattern.is_none() {
+    fn apply_to_value(&self, value: &mut Value, hidden: &HiddenParts) -> bool {
+        let is_leaf = matches!(value, Value::String(_) | Value::Number(_));
+        if self.pattern.is_none() || (is_leaf && hidden.has_all()) {
             let new = Value::String(self.replacement.clone());
             let differs = *value != new;
             *value = new;
@@ -296,17 +351,20 @@ impl Redaction {
                 changed
             }
             Value::Array(items) => {
-                items.iter_mut().fold(false, |changed, item| self.apply_to_value(item) | changed)
+                items.iter_mut().enumerate().fold(false, |changed, (at, item)| {
+                    self.apply_to_value(item, &hidden.enter_item(at)) | changed
+                })
             }
-            Value::Object(members) => self.apply_to_members(members),
+            Value::Object(members) => self.apply_to_members(members, hidden),
             Value::Null | Value::Bool(_) => false,
         }
     }
 
     /// Redacts the members of an object, including their names: an address may be the key of an object.
-    fn apply_to_members(&self, members: &mut Object) -> bool {
-        let mut changed =
-            members.values_mut().fold(false, |changed, value| self.apply_to_value(value) | changed);
+    fn apply_to_members(&self, members: &mut Object, hidden: &HiddenParts) -> bool {
+        let mut changed = members.iter_mut().fold(false, |changed, (name, value)| {
+            self.apply_to_value(value, &hidden.enter(name)) | changed
+        });
         if members.keys().any(|name| self.redact_text(name).is_some()) {
             for (mut name, value) in std::mem::take(members) {
                 self.apply_to_text(&mut name);
@@ -329,9 +387,15 @@ impl Redaction {
         true
     }
 
-    /// Returns the redacted text, or `None` if the text does not change.
+    /// Returns the redacted text, or `None` if the text does not change. A match may be hidden in a text with
+    /// a placeholder, so all of the text is replaced.
     fn redact_text(&self, text: &str) -> Option<String> {
-        match self.pattern.as_ref()?.redact(text, &self.replacement) {
+        let pattern = self.pattern.as_ref()?;
+        if has_placeholder(text) && text != self.replacement {
+            let stays = self.is_for_record && is_placeholder(text);
+            return (!stays).then(|| self.replacement.clone());
+        }
+        match pattern.redact(text, &self.replacement) {
             Cow::Owned(redacted) if redacted != text => Some(redacted),
             _ => None,
         }

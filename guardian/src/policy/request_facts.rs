@@ -18,6 +18,7 @@ pub(super) fn request(context: Option<&StepContext>) -> CelValue<'_> {
         ("method", CelValue::from(Cow::Owned(text("method").to_ascii_uppercase()))),
         ("host", CelValue::from(Cow::Owned(normalize_host(text("host"))))),
         ("path", CelValue::from(Cow::Owned(normalize_path(path)))),
+        ("segments", CelValue::list(path_segments(path).into_iter().map(Cow::Owned))),
         ("url", CelValue::from(Cow::Owned(normalize_url(text("url"))))),
         ("query", CelValue::from(Cow::Owned(normalize_encoding(text("query"))))),
         ("headers", headers(given)),
@@ -82,6 +83,41 @@ pub(super) fn normalize_path(path: &str) -> String {
     let leads_on = ["/", "/.", "/.."].iter().any(|end| path.ends_with(end));
     let end = if leads_on && !segments.is_empty() { "/" } else { "" };
     format!("/{}{end}", segments.join("/"))
+}
+
+/// Returns the segments of a path as the most lenient service reads it: `%2F`, `\` and `%5C` separate, path
+/// parameters (`;x=1`) are cut, then `.` and `..` are resolved. The segments are decoded once.
+fn path_segments(path: &str) -> Vec<String> {
+    let path = normalize_encoding(path).replace("%2F", "/").replace("%5C", "/").replace('\\', "/");
+    let mut segments: Vec<String> = Vec::new();
+    for segment in path.split('/') {
+        let segment = segment.replace("%3B", ";");
+        let segment = segment.split(';').next().unwrap_or_default();
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            segment => segments.push(decode_percent(segment)),
+        }
+    }
+    segments
+}
+
+/// Decodes every percent-encoded byte. Bytes that are not UTF-8 become the replacement character.
+fn decode_percent(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = |digit: &u8| char::from(*digit).to_digit(16);
+        let decoded = match (first, after) {
+            (b'%', [high, low, ..]) => {
+                hex(high).zip(hex(low)).and_then(|(high, low)| u8::try_from(high * 16 + low).ok())
+            }
+            _ => None,
+        };
+        bytes.push(decoded.unwrap_or(*first));
+        rest = if decoded.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Normalises the host and the path of an address. It removes the fragment, which is never sent.
@@ -183,6 +219,24 @@ mod tests {
         ] {
             assert_eq!(normalize_url(url), "https://api.example/admin?x=~", "{url}");
         }
+    }
+
+    #[test]
+    fn segments_are_those_of_the_most_lenient_service() {
+        for path in [
+            "/admin/x",
+            "/pub/..;/admin/x",
+            "/%2Fadmin/x",
+            "/%2fadmin%5cx",
+            "/a/%2e%2e;a=b/admin;c=d/x;e",
+            "//admin\\x/",
+            "/;a/admin%3Bb/x/.;/",
+            "/%61dmin/%78",
+        ] {
+            assert_eq!(path_segments(path), ["admin", "x"], "{path}");
+        }
+        assert_eq!(path_segments("/"), Vec::<String>::new());
+        assert_eq!(path_segments("/caf%c3%a9/100%/%ff"), ["café", "100%", "\u{fffd}"]);
     }
 
     proptest! {

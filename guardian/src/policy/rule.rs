@@ -8,6 +8,7 @@ use super::expression::CelExpression;
 use super::message_facts::{MessageFacts, RuleNames};
 use super::rate_limit::RateLimit;
 use super::redact_and_set::Modification;
+use super::unknown_facts::Truth;
 
 /// A rule of a policy.
 #[derive(Debug)]
@@ -48,30 +49,40 @@ pub(super) enum RuleEffect {
 }
 
 impl PolicyRule {
-    /// Returns true when hook, names and condition match.
+    /// Returns the result of hook, names and condition.
     ///
     /// # Errors
     /// The condition fails on this message.
-    pub(super) fn matches_message(&self, facts: &mut MessageFacts<'_>) -> Result<bool, String> {
+    pub(super) fn matches_message(&self, facts: &mut MessageFacts<'_>) -> Result<Truth, String> {
         let method = facts.call().method();
         if self.methods.as_ref().is_some_and(|methods| !methods.contains(&method)) {
-            return Ok(false);
+            return Ok(Truth::False);
         }
-        let names = facts.names();
-        if !self
-            .named
-            .iter()
-            .all(|(subject, patterns)| self.matches_name(*subject, patterns, names))
-        {
-            return Ok(false);
+        let mut names = Truth::True;
+        for (subject, patterns) in &self.named {
+            names = names.and(self.matches_name(*subject, patterns, facts));
+            if names == Truth::False {
+                return Ok(names);
+            }
         }
-        let Some(when) = &self.when else { return Ok(true) };
-        // A condition about the user says nothing of a message without one: what restricts applies,
-        // what permits does not.
-        if reads_user(when) && !names.has_user() {
-            return Ok(self.effect.is_restriction());
+        let Some(when) = &self.when else { return Ok(names) };
+        // What permits does not apply, whatever the rest says.
+        let is_without_user = reads_user(when) && !facts.names().has_user();
+        if !self.effect.is_restriction() {
+            if is_without_user {
+                return Ok(Truth::Unknown("user".to_owned()));
+            }
+            if names != Truth::True {
+                return Ok(names);
+            }
         }
-        when.evaluate_bool(facts.variables(when)?)
+        Ok(names.and(facts.evaluate_bool(when)?))
+    }
+
+    /// Returns true when the result of the rule depends on the prepared request.
+    pub(super) fn reads_request(&self) -> bool {
+        let spend = self.limit.as_ref().and_then(RateLimit::spend);
+        self.when.iter().chain(spend).any(CelExpression::reads_request)
     }
 
     /// Returns true when the rule depends on the user of a message.
@@ -84,10 +95,11 @@ impl PolicyRule {
         &self,
         subject: RuleSubject,
         patterns: &[Regex],
-        names: &RuleNames<'_>,
-    ) -> bool {
+        facts: &MessageFacts<'_>,
+    ) -> Truth {
+        let names = facts.names();
         if subject == RuleSubject::User && !names.has_user() {
-            return self.effect.is_restriction();
+            return Truth::Unknown("user".to_owned());
         }
         // A restriction of the token or of the end user it acts for is one of the pair.
         let caller =
@@ -95,12 +107,16 @@ impl PolicyRule {
         // A tool may have an empty name; nothing else that is empty has one.
         let is_said =
             |name: &str| subject == RuleSubject::Tool && names.has_tool || !name.is_empty();
-        subject
-            .names_in(names)
-            .into_iter()
-            .flatten()
-            .chain(caller)
-            .any(|name| is_said(name) && patterns.iter().any(|pattern| pattern.is_match(name)))
+        let fits = |name: &str| patterns.iter().any(|pattern| pattern.is_match(name));
+        let found = subject.names_in(names).into_iter().flatten().chain(caller).any(|name| {
+            // The patterns of a restriction by user have no dot at their end.
+            is_said(name) && (fits(name) || caller.is_some() && fits(name.trim_end_matches('.')))
+        });
+        let hidden = subject.paths().iter().find(|path| facts.unknown().covers_name(**path));
+        match hidden {
+            Some([root, member]) => Truth::Unknown(format!("{root}.{member}")),
+            None => found.into(),
+        }
     }
 }
 
@@ -110,7 +126,7 @@ fn reads_user(when: &CelExpression) -> bool {
 
 impl RuleEffect {
     /// Returns true when it restricts a message, instead of permitting it.
-    const fn is_restriction(&self) -> bool {
+    pub(super) const fn is_restriction(&self) -> bool {
         match self {
             Self::Allow => false,
             Self::Deny | Self::Modify(_) | Self::Approve { .. } => true,
@@ -119,6 +135,18 @@ impl RuleEffect {
 }
 
 impl RuleSubject {
+    /// Returns the facts that the names of this subject are.
+    const fn paths(self) -> &'static [[&'static str; 2]] {
+        match self {
+            Self::Tool => &[["tool", ""]],
+            Self::Capability => &[["capability", "name"]],
+            Self::Host => &[["capability", "host"]],
+            Self::User => &[["user", "id"], ["user", "email"], ["caller", "id"]],
+            Self::Agent => &[["agent", "id"]],
+            Self::Session => &[["session", "id"]],
+        }
+    }
+
     /// Returns the names in a message that belong to this subject.
     fn names_in<'c>(self, names: &RuleNames<'c>) -> [Option<&'c str>; 2] {
         match self {

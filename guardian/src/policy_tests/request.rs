@@ -41,7 +41,10 @@ pub(super) fn build_message(text: &RequestText) -> Result<Request, String> {
         params.insert("reasoning".to_owned(), reasoning.as_str().into());
     }
     let is_a2a = !method.as_str().starts_with("steps/") && method != Method::Mcp;
-    let context = context(text);
+    let is_mcp_call = text.message.as_ref().is_some_and(|message| message.contains_key("method"));
+    let states_request =
+        method == Method::ToolCallRequest || (method == Method::Mcp && is_mcp_call);
+    let context = context(text, states_request);
     match is_a2a {
         false => drop(params.insert("context".to_owned(), context)),
         // An A2A message is between agents; only its context names users.
@@ -130,7 +133,23 @@ fn params(text: &RequestText, method: Method) -> Map<String, Value> {
     if let Value::Object(params) = params { params } else { Map::new() }
 }
 
-fn context(text: &RequestText) -> Value {
+/// Returns the prepared request. Members that are not stated are empty, and known to be.
+fn prepared_request(stated: Map<String, Value>) -> Value {
+    let defaults = json!({
+        "method": "", "url": "", "host": "", "path": "", "query": "", "headers": {}, "body": {},
+    });
+    let mut request = defaults.as_object().cloned().unwrap_or_default();
+    request.extend(stated);
+    if let Some(Value::Object(body)) = request.get_mut("body") {
+        let text = body.entry("text").or_insert_with(|| "".into());
+        let bytes = text.as_str().map_or(0, str::len);
+        body.entry("bytes").or_insert_with(|| bytes.into());
+        body.entry("checksum").or_insert_with(|| "".into());
+    }
+    request.into()
+}
+
+fn context(text: &RequestText, states_request: bool) -> Value {
     let agent = text.agent.as_deref().unwrap_or("agent");
     let mut context = json!({
         "agent": {
@@ -160,8 +179,13 @@ fn context(text: &RequestText) -> Value {
         members.insert("host".to_owned(), host.as_str().into());
     }
     context["capability"] = capability;
-    if let Some(request) = &text.request {
+    if states_request {
+        context["request"] = prepared_request(text.request.clone().unwrap_or_default());
+    } else if let Some(request) = &text.request {
         context["request"] = Value::Object(request.clone());
+    }
+    if !text.hidden.is_empty() {
+        context["hidden"] = json!({ "paths": text.hidden });
     }
     context
 }

@@ -58,6 +58,8 @@ pub(super) struct RequestText {
     pub(super) host: Option<String>,
     /// The prepared request, as in `context.request`.
     pub(super) request: Option<Map<String, Value>>,
+    /// The facts that the message hides, as JSON pointers.
+    pub(super) hidden: Vec<String>,
     pub(super) aos: Option<Value>,
 }
 

@@ -105,6 +105,22 @@ fn what_denies_fits_the_user_or_the_token_that_acts_for_them() {
 }
 
 #[test]
+fn case_and_final_dot_lead_past_no_restriction() {
+    for user in ["eve@contractor.example", "eve@Contractor.Example", "EVE@contractor.example."] {
+        let request = of(Some(user), None);
+        for pattern in ["'*@contractor.example'", "Eve@CONTRACTOR.example."] {
+            check(&format!("user: {pattern}, decision: deny"), &request, ("deny", &["r"]));
+        }
+        let asks = "user: '*@contractor.example', decision: approve";
+        check(asks, &request, ("deny", &["approval_required"]));
+    }
+    let caller = of(Some("carol"), Some("Desk."));
+    check("user: desk, decision: deny", &caller, ("deny", &["r"]));
+    check("user: bob, decision: allow", &of(Some("Bob"), None), ("deny", &["default_deny"]));
+    check("user: Bob, decision: allow", &of(Some("Bob"), None), ("allow", &[]));
+}
+
+#[test]
 fn messages_between_agents_state_the_user_beside_them() {
     let a2a = |method: &str| {
         let params = json!({"payload": {"jsonrpc": "2.0", "id": 1}, "message": {}, "context":
@@ -139,6 +155,22 @@ async fn what_is_counted_per_user_is_counted_by_the_pair() {
             let answer = world.ask(&of(user, caller)).await;
             assert_eq!(answer["decision"], expected, "{user:?} {caller:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_limit_per_caller_counts_all_users_of_a_token() {
+    let world = World::new(
+        "version: 1\ndefault: allow\nrules: [{id: one, on: toolCallRequest, limit: {calls: 2, per: caller}, decision: deny}]",
+    );
+    for (user, caller, expected) in [
+        ("carol", Some("desk"), "allow"),
+        ("desk", None, "allow"),
+        ("dave", Some("desk"), "deny"),
+        ("dave", Some("shop"), "allow"),
+    ] {
+        let answer = world.ask(&of(Some(user), caller)).await;
+        assert_eq!(answer["decision"], expected, "{user} {caller:?}");
     }
 }
 

@@ -37,8 +37,14 @@ pub(super) fn read_rule(
     let methods = text.on.as_ref().map(|on| read_texts(on, &id, "on", faults, parse_hook));
     let mut named = Vec::new();
     for (subject, field, globs) in &text.named {
-        let ignores_case = *subject == RuleSubject::Host;
-        let read = |glob: &str| read_glob(glob, ignores_case);
+        // An identity provider may pass what a person typed. What permits stays exact.
+        let is_user_restriction =
+            *subject == RuleSubject::User && text.decision != Some(RuleDecision::Allow);
+        let ignores_case = *subject == RuleSubject::Host || is_user_restriction;
+        let read = |glob: &str| match glob.trim_end_matches('.') {
+            bare if is_user_restriction && !bare.is_empty() => read_glob(bare, ignores_case),
+            _ => read_glob(glob, ignores_case),
+        };
         named.push((*subject, read_texts(globs, &id, field, faults, read)));
     }
     let when = text.when.as_ref().and_then(|when| {
@@ -206,6 +212,7 @@ fn read_limit(text: &LimitText) -> Result<RateLimit, String> {
         Some(PerKeyword::Session) | None => LimitScope::Session,
         Some(PerKeyword::All) => LimitScope::All,
         Some(PerKeyword::User) => LimitScope::User,
+        Some(PerKeyword::Caller) => LimitScope::Caller,
         Some(PerKeyword::Agent) => LimitScope::Agent,
         Some(PerKeyword::Capability) => LimitScope::Capability,
         Some(PerKeyword::Tool) => LimitScope::Tool,
@@ -284,7 +291,8 @@ fn read_modification(text: &ModifyText, rule: &str, faults: &mut ErrorCollector)
             PatternKeyword::Key => RedactionPattern::Key,
         });
         let replacement = redact.replacement.clone().unwrap_or_else(|| "[redacted]".to_owned());
-        modification.redact.push(Redaction { path, pattern: named.or(own), replacement });
+        let pattern = named.or(own);
+        modification.redact.push(Redaction { path, pattern, replacement, is_for_record: false });
     }
     modification
 }
