@@ -1,3 +1,4 @@
+mod copies;
 mod power_cut;
 mod queue;
 mod start;
