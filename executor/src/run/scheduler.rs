@@ -37,7 +37,7 @@ use crate::secrets::RunSecrets;
 pub(super) use active_runs::{ActiveRun, ActiveRuns};
 pub(super) use run_slots::RunSlot;
 use run_slots::RunSlots;
-pub(super) use run_watchers::{RunWatch, RunWatchers};
+pub(super) use run_watchers::{EventPage, RunWatch, RunWatchers};
 use worker_threads::WorkerPool;
 
 /// The least time to send waiting spans and security events when an executor stops.

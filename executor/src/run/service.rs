@@ -208,7 +208,7 @@ impl RunService {
         run: Uuid,
         after: u64,
         caller: &Caller,
-    ) -> Result<Option<impl Stream<Item = Result<RunEvent, Error>> + Send + use<>>, Error> {
+    ) -> Result<Option<impl Stream<Item = Result<Arc<RunEvent>, Error>> + Send + use<>>, Error> {
         let row = self.context.find(run, caller).await?;
         let over = !row.status.is_in_progress();
         if over && self.context.store.read_events(run, after, 1).await?.is_empty() {
