@@ -4,6 +4,7 @@ mod active_runs;
 mod leases;
 mod run_slots;
 mod run_watchers;
+mod sweep_clock;
 mod takeover;
 mod worker_threads;
 
@@ -38,6 +39,7 @@ pub(super) use active_runs::{ActiveRun, ActiveRuns};
 pub(super) use run_slots::RunSlot;
 use run_slots::RunSlots;
 pub(super) use run_watchers::{EventPage, RunWatch, RunWatchers};
+use sweep_clock::SweepClock;
 use worker_threads::WorkerPool;
 
 /// The least time to send waiting spans and security events when an executor stops.
@@ -66,6 +68,8 @@ pub(super) struct RunScheduler {
     slots: Arc<RunSlots>,
     /// The most runs that each tenant may have begun.
     tenant_caps: Arc<TenantCaps>,
+    /// The check before anything is deleted by its age.
+    sweep_clock: Mutex<SweepClock>,
     closing: AtomicBool,
 }
 
@@ -80,6 +84,7 @@ impl RunScheduler {
         reports: Arc<OutcomeReports>,
         approvals: Arc<ApprovalSchedule>,
     ) -> Result<Arc<Self>, Error> {
+        let newest = context.store.read_newest_end().await?;
         let scheduler = Arc::new(Self {
             active: ActiveRuns::default(),
             watchers: Arc::default(),
@@ -87,6 +92,7 @@ impl RunScheduler {
             tasks: Mutex::default(),
             slots: RunSlots::new(context.config.limits.max_runs),
             tenant_caps: Arc::new(tenant_caps(&context.config)),
+            sweep_clock: Mutex::new(SweepClock::new(newest, Instant::now())),
             closing: AtomicBool::new(false),
             context,
             resolver,
@@ -94,7 +100,6 @@ impl RunScheduler {
             approvals,
         });
         scheduler.delete_expired().await?;
-        scheduler.context.store.sweep_plans(scheduler.context.clock.now()).await?;
         scheduler.take_over().await?;
         scheduler.count_waiting().await;
         scheduler.spawn_background(Arc::clone(&scheduler).renew_leases());

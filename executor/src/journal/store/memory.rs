@@ -109,6 +109,10 @@ impl InMemoryStore {
         kept.runs.values().filter(|row| row.status == RunStatus::Waiting).count() as u64
     }
 
+    pub(super) fn newest_end(&self) -> Option<Timestamp> {
+        self.lock().runs.values().filter_map(|row| row.ended_at).max()
+    }
+
     /// Performs a task.
     pub(super) fn perform(&self, task: WriterTask) -> TaskOutcome {
         let mut kept = self.lock();
