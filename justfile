@@ -51,6 +51,11 @@ dist:
     rm -rf target/packages
     dist/package "$program" "${version##*[@#]}" target/packages
 
+# Cut the power in the first seconds of a data folder, and start again (needs root, ext4 and loop devices).
+show-powercut seed="" cuts="6":
+    cargo build --locked --quiet
+    tests/powercut/show target/debug/a2s {{seed}} {{ if seed == "" { "" } else { cuts } }}
+
 # Measure the time per step beside a bare client.
 bench:
     cargo bench --locked

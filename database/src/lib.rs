@@ -15,7 +15,7 @@ pub mod server_types;
 mod sqlite;
 
 pub use error::{Error, ErrorKind, is_unavailable};
-pub use lock_file::{DatabaseLock, DatabaseLoss, open_private_file};
+pub use lock_file::{CommitRecorder, DatabaseLock, DatabaseLoss, open_private_file};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresServer;
 #[cfg(not(feature = "postgres"))]

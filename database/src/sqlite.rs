@@ -21,7 +21,12 @@ pub fn lock_file(path: &Path, database: &str, content: &str) -> Result<DatabaseL
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(Error::unusable)?;
     }
-    let lock = DatabaseLock::open(path).map_err(Error::unusable)?;
+    let lock = DatabaseLock::open(path).map_err(|error| {
+        Error::unusable(format!(
+            "the lock file `{}.lock` cannot be opened: {error}",
+            path.display()
+        ))
+    })?;
     if let Some(loss) = lock.find_loss() {
         return Err(lock.to_lost_error(loss, database, content));
     }

@@ -126,7 +126,7 @@ a2s::error_table! {
     ChecksumChanged = "A2S395", 409, (Executor, AskOperator, Failed), "version with another checksum than before", "Find out why the registry returns another document for this version; then accept it with `a2s trust accept NAME@VERSION --checksum CHECKSUM`, or run another version.";
     TooManyFollowers = "A2S396", 429, (Executor, Repeat, Unreachable), "too many streams of run events", "Close a stream of events, or read the run and its events without a stream.";
     DatabaseNewer = "A2S397", 500, (Executor, AskOperator, Failed), "run database from a newer version", "Use the newer version of the program, or restore a database from before the upgrade.";
-    DatabaseMissing = "A2S398", 500, (Executor, AskOperator, Failed), "run database missing", "Restore the database from a backup. To continue without those runs, remove the lock file that the message names.";
+    DatabaseMissing = "A2S398", 500, (Executor, AskOperator, Failed), "run database missing", "If you moved, replaced or removed the database on purpose, remove the lock file that the message names, and start again. Otherwise put back the database with its log (`-wal`), or restore a backup.";
 }
 
 impl ErrorKind {

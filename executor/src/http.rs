@@ -6,7 +6,6 @@ mod triggers;
 mod trust;
 mod usage;
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use a2s::CapabilityName;
@@ -302,16 +301,16 @@ async fn stream_events(
     let Some(events) = app.runs().follow(run, after, &caller).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let events = events
-        // The stream breaks off when the database fails; the client comes back with the last id.
-        .take_while(|event| std::future::ready(event.is_ok()))
-        .filter_map(async |event| {
-            let event = event.ok()?;
-            let value = serde_json::to_value(&event).ok()?;
-            let kind = value.get("type")?.as_str()?.to_owned();
-            let message = sse::Event::default().id(event.seq.to_string()).event(kind);
-            Some(Ok::<_, Infallible>(message.data(value.to_string())))
-        });
+    // An error breaks the connection off: clients take an orderly end for the end of the run, and come back
+    // with the last id after any other one.
+    let events = events.map(|event| {
+        let event = event?;
+        let value = serde_json::to_value(&*event)
+            .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
+        let kind = value.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
+        let message = sse::Event::default().id(event.seq.to_string()).event(kind);
+        Ok::<_, Error>(message.data(value.to_string()))
+    });
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
     Ok(Sse::new(events).keep_alive(keep_alive).into_response())
 }

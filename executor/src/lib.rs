@@ -107,7 +107,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 
-pub use crate::backup::{RestoredRuns, copy_runs, restore_runs};
+pub use crate::backup::{RestoredRuns, check_runs, copy_runs, restore_runs};
 pub use crate::clock::{Clock, RandomSource};
 pub use a2s::Secret;
 

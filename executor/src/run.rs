@@ -37,7 +37,7 @@ use uuid::Uuid;
 use crate::config::Config;
 use crate::engine::CancelReason;
 use crate::error::{Error, ErrorKind};
-pub(crate) use crate::journal::store::{RunFilter, RunStore, SealedChanges};
+pub(crate) use crate::journal::store::{RunFilter, RunStore};
 pub(crate) use service::RunService;
 pub(crate) use start::StartRequest;
 

@@ -68,7 +68,7 @@ a2s::error_table! {
     IndexUnusable = "A2S263", 500, "index folder cannot be used", "Check that the path is a folder that the registry can write to.";
     EmbedderUnusable = "A2S264", 500, "embedder cannot be used", "Use `builtin`, the address of an OpenAI-compatible API with `--embedding-model`, or the folder of an uncased BERT sentence transformer.";
     IndexServerUnusable = "A2S265", 503, "search index server cannot be used", "Check the address, key and version of the Qdrant server; `docs/operations.md` lists the requirements. Use the port of its gRPC API, usually 6334.";
-    DatabaseMissing = "A2S266", 500, "database missing", "Restore the database from a backup. To continue without those documents, remove the lock file or the index folder that the message names.";
+    DatabaseMissing = "A2S266", 500, "database missing", "If you moved, replaced or removed the database on purpose, remove the lock file or the index folder that the message names, and start again. Otherwise put back the database with its log (`-wal`), or restore a backup.";
     // Tokens and owners.
     BadToken = "A2S270", 422, "invalid token", "Correct the member that the message names.";
     TokenTaken = "A2S271", 409, "token name already taken", "Choose another name, or revoke that token first: `a2s tokens revoke NAME`.";

@@ -29,6 +29,7 @@ use hyper_util::server::conn::auto::Builder;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -176,6 +177,9 @@ impl HttpServer {
     /// Serves one connection until it ends or exceeds a deadline.
     async fn serve_connection(self, stream: TcpStream, slot: ConnectionSlot) {
         self.metrics.open.inc();
+        if let Err(error) = detect_lost_client(&stream, self.limits.idle_timeout) {
+            tracing::debug!(%error, "a lost client of this connection is found late");
+        }
         let activity =
             ConnectionActivity::new(self.limits.header_timeout, self.limits.idle_timeout);
         let io = TokioIo::new(WatchedStream::new(stream, Arc::clone(&activity)));
@@ -242,6 +246,17 @@ impl HttpServer {
         }
         Ok(response.map(|body| Body::new(ExchangeBody::new(body, exchange))))
     }
+}
+
+/// Has the system end the connection when its client has not confirmed data for `limit`: the client may be
+/// gone without a sign, and small events of a stream only fill a buffer of the system.
+fn detect_lost_client(stream: &TcpStream, limit: Duration) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(limit))?;
+    // The client of a quiet connection confirms a probe. The system counts in seconds.
+    let pause = limit.max(Duration::from_secs(1));
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(pause).with_interval(pause))
 }
 
 /// Returns true when an error of `accept` is about one connection that its client has closed again.

@@ -91,8 +91,17 @@ impl ReadinessCheck {
             )
         });
         let shipped = self.shipping.as_ref().map(|shipping| {
-            let is_complete = *shipping.borrow() == ShippingProgress::Complete;
-            let lacking = "the shipped documents are not all published yet";
+            let progress = *shipping.borrow();
+            let lacking = match progress {
+                ShippingProgress::Delayed => {
+                    "the shipped documents are not all published yet: the registry's database does not \
+                     accept them; the log has the cause"
+                }
+                ShippingProgress::UnderWay | ShippingProgress::Complete => {
+                    "the shipped documents are not all published yet"
+                }
+            };
+            let is_complete = progress == ShippingProgress::Complete;
             ReadinessPart::new("shipped documents", is_complete, lacking)
         });
         [registry_part, executor_part, guardian, shipped, index].into_iter().flatten().collect()

@@ -193,8 +193,9 @@ impl RunStore {
     /// Then `committed` gets its number. Sealed values are deleted when the run is over.
     ///
     /// # Errors
-    /// Returns [`ErrorKind::LeaseLost`] when the event does not follow the last one, or when the run has a
-    /// newer epoch because another executor writes to it.
+    /// Returns [`ErrorKind::LeaseLost`] when the event does not follow the last one, when the run has a
+    /// newer epoch because another executor writes to it, or when it begins a wait that yields to a
+    /// cancellation of the run.
     pub(crate) fn append(
         &self,
         event: RunEvent,
@@ -264,7 +265,8 @@ impl RunStore {
         self.run_task(WriterTask::SweepPlans(now)).await.map(|_| ())
     }
 
-    /// Records that a run is to end; the executor that drives it sees this.
+    /// Records that a run is to end; the executor that drives it sees this, and the run cannot begin to wait
+    /// for an approval.
     pub(crate) async fn request_cancel(&self, run: Uuid) -> Result<(), Error> {
         self.run_task(WriterTask::RequestCancel(run)).await.map(|_| ())
     }

@@ -29,6 +29,19 @@ use crate::telemetry::{DecisionSubject, RunTrace, StandaloneDecision};
 pub(super) async fn resume_run(
     runs: &RunService,
     run: Uuid,
+    request: ResumeRequest,
+    caller: &Caller,
+) -> Result<Run, Error> {
+    let resumed = resume_waiting(runs, run, request, caller).await;
+    resumed.map_err(|error| match error.kind {
+        ErrorKind::LeaseLost => in_progress(run),
+        _ => error,
+    })
+}
+
+async fn resume_waiting(
+    runs: &RunService,
+    run: Uuid,
     mut request: ResumeRequest,
     caller: &Caller,
 ) -> Result<Run, Error> {
@@ -38,11 +51,12 @@ pub(super) async fn resume_run(
     if row.status.is_final() {
         return Err(ended(run, row.status));
     }
-    if row.status != RunStatus::Waiting {
-        return Err(Error::new(ErrorKind::WrongState, format!("run {run} is in progress")));
-    }
     let mut events = context.read_events(run).await?;
     let state = RunState::from_events(&events).ok_or_else(|| not_found(run))?;
+    // The journal is read later than the row: another caller may have been faster.
+    if row.status != RunStatus::Waiting || state.status() != RunStatus::Waiting {
+        return Err(in_progress(run));
+    }
     let why = state.to_run().error.and_then(|error| ErrorKind::from_code(&error.code));
     let is_whole = matches!(
         why,
@@ -86,6 +100,11 @@ pub(super) async fn resume_run(
         .await?;
     scheduler.take_over().await?;
     context.read_run(run).await
+}
+
+/// The error of a run that does not wait for a person, or that another caller has just changed.
+fn in_progress(run: Uuid) -> Error {
+    Error::new(ErrorKind::WrongState, format!("run {run} is in progress"))
 }
 
 /// Outputs that a person sets on a step of a run that waits.

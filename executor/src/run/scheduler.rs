@@ -4,6 +4,7 @@ mod active_runs;
 mod leases;
 mod run_slots;
 mod run_watchers;
+mod sweep_clock;
 mod takeover;
 mod worker_threads;
 
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2s_api::{EventKind, Run, RunStatus};
+use a2s_api::{EventKind, Run, RunEvent, RunStatus};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -23,25 +24,28 @@ use super::context::RunContext;
 use super::report::OutcomeReports;
 use super::resolver::RunResolver;
 use super::run_task::RunTask;
-use super::{POLL, not_found};
+use super::{POLL, cancelled, ended, not_found};
 use crate::clock::milliseconds_between;
 use crate::config::Config;
 use crate::engine::{CancelReason, CancelToken};
 use crate::error::{Error, ErrorKind};
-use crate::journal::lease::RunLease;
+use crate::journal::lease::{RunLease, taken};
 use crate::journal::lock;
-use crate::journal::run_state::RunState;
+use crate::journal::run_state::{RunProgress, RunState};
 use crate::journal::store::{LeaseEpoch, TenantCaps, TenantQuota};
 use crate::outbound::with_tenant;
 use crate::secrets::RunSecrets;
 pub(super) use active_runs::{ActiveRun, ActiveRuns};
 pub(super) use run_slots::RunSlot;
 use run_slots::RunSlots;
-pub(super) use run_watchers::{RunWatch, RunWatchers};
+pub(super) use run_watchers::{EventPage, RunWatch, RunWatchers};
+use sweep_clock::SweepClock;
 use worker_threads::WorkerPool;
 
 /// The least time to send waiting spans and security events when an executor stops.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+/// The maximum number of attempts to end a waiting run that others change at the same time.
+const MAX_CANCEL_TRIES: usize = 5;
 
 /// The scheduler of the runs of one executor.
 #[derive(Debug)]
@@ -64,6 +68,8 @@ pub(super) struct RunScheduler {
     slots: Arc<RunSlots>,
     /// The most runs that each tenant may have begun.
     tenant_caps: Arc<TenantCaps>,
+    /// The check before anything is deleted by its age.
+    sweep_clock: Mutex<SweepClock>,
     closing: AtomicBool,
 }
 
@@ -78,6 +84,7 @@ impl RunScheduler {
         reports: Arc<OutcomeReports>,
         approvals: Arc<ApprovalSchedule>,
     ) -> Result<Arc<Self>, Error> {
+        let newest = context.store.read_newest_end().await?;
         let scheduler = Arc::new(Self {
             active: ActiveRuns::default(),
             watchers: Arc::default(),
@@ -85,6 +92,7 @@ impl RunScheduler {
             tasks: Mutex::default(),
             slots: RunSlots::new(context.config.limits.max_runs),
             tenant_caps: Arc::new(tenant_caps(&context.config)),
+            sweep_clock: Mutex::new(SweepClock::new(newest, Instant::now())),
             closing: AtomicBool::new(false),
             context,
             resolver,
@@ -92,7 +100,6 @@ impl RunScheduler {
             approvals,
         });
         scheduler.delete_expired().await?;
-        scheduler.context.store.sweep_plans(scheduler.context.clock.now()).await?;
         scheduler.take_over().await?;
         scheduler.count_waiting().await;
         scheduler.spawn_background(Arc::clone(&scheduler).renew_leases());
@@ -191,6 +198,16 @@ impl RunScheduler {
                     tracing::info!(%run, status = status.as_str(), duration_ms, "run ended");
                     self.context.metrics.run_ended(status, duration_ms);
                 }
+                Err(error)
+                    if error.kind == ErrorKind::LeaseLost && status == RunStatus::Waiting =>
+                {
+                    match self.end_instead_of_wait(run, &active).await {
+                        Ok(ended) => drop(active.ended.send_replace(Some(ended))),
+                        Err(error) => {
+                            tracing::error!(%run, %error, "the wait of a run was not recorded");
+                        }
+                    }
+                }
                 Err(error) => tracing::error!(%run, %error, "the end of a run was not recorded"),
             }
         }
@@ -210,14 +227,53 @@ impl RunScheduler {
         }
     }
 
-    /// Asks the executor that drives a run to end it.
-    pub(super) async fn request_cancel(&self, run: Uuid) -> Result<Run, Error> {
-        // On the disk first: the driving executor, now or after a restart, will see it.
+    /// Ends a run, or has it ended by the executor that drives it.
+    pub(super) async fn cancel(&self, run: Uuid) -> Result<Run, Error> {
+        let row = self.context.read_row(run).await?;
+        if row.status.is_final() {
+            return Err(ended(run, row.status));
+        }
+        // On the disk first: an executor that drives the run, now or later, ends it, and the run cannot
+        // begin to wait for an approval.
         self.context.store.request_cancel(run).await?;
-        // The answer is the run as it was: whether it has ended by now would depend on who is faster.
-        let answer = self.context.read_run(run).await;
+        for _ in 0..MAX_CANCEL_TRIES {
+            let events = self.context.read_events(run).await?;
+            let state = RunState::from_events(&events).ok_or_else(|| not_found(run))?;
+            match state.status() {
+                RunStatus::Waiting | RunStatus::Queued => {
+                    match self.end_cancelled(state, &events).await {
+                        // An executor or a person has just changed it.
+                        Err(error) if error.kind == ErrorKind::LeaseLost => {}
+                        ended => return ended,
+                    }
+                }
+                _ => break,
+            }
+        }
+        // The response has the run as it was: its end would depend on which task is faster.
+        let shown = self.context.read_run(run).await;
         self.cancel_active(run);
-        answer
+        shown
+    }
+
+    /// Cancels a run that no executor drives.
+    async fn end_cancelled(&self, state: RunState, events: &[RunEvent]) -> Result<Run, Error> {
+        let row = self.context.read_row(state.id()).await?;
+        let now = self.context.clock.now();
+        let duration_ms = milliseconds_between(state.to_run().started_at, now);
+        let repeat_safe = RunProgress::from_events(events).count_effects() == 0;
+        self.end_undriven(state, row.epoch, None, cancelled(repeat_safe, duration_ms)).await
+    }
+
+    /// Cancels a run that is driven here and could not begin to wait, because a caller has cancelled it.
+    async fn end_instead_of_wait(&self, run: Uuid, active: &ActiveRun) -> Result<Run, Error> {
+        let row = self.context.read_row(run).await?;
+        if !row.cancel_requested || row.epoch != active.lease.epoch {
+            return Err(taken(run));
+        }
+        let events = self.context.read_events(run).await?;
+        let state = RunState::from_events(&events).ok_or_else(|| not_found(run))?;
+        self.end_cancelled(state, &events).await
     }
 
     fn cancel_active(&self, run: Uuid) {

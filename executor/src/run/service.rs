@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s_api::{
-    AuthError, AuthGuard, Caller, EventKind, ExchangeList, ExecutionList, HostState, PlanRequest,
+    AuthError, AuthGuard, Caller, ExchangeList, ExecutionList, HostState, PlanRequest,
     PlanResponse, Principal, ReplayRequest, ReplayResponse, ResumeRequest, Run, RunEvent,
-    RunStatus, StateEntry, StreamLimits, StreamQuota, TokenScope, UsageReport, UsageUnit,
+    StateEntry, StreamLimits, StreamQuota, TokenScope, UsageReport, UsageUnit,
 };
 use futures::stream::Stream;
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::RunFilter;
 use super::approvals::{ApprovalPoller, ApprovalSchedule};
 use super::context::RunContext;
 use super::event_stream::follow_events;
@@ -25,11 +26,10 @@ use super::resume::resume_run;
 use super::scheduler::RunScheduler;
 use super::start::{StartRequest, start_run};
 use super::usage::count_usage;
-use super::{RunFilter, cancelled, ended, not_found};
-use crate::clock::{Clock, RandomSource, milliseconds_between};
+use crate::clock::{Clock, RandomSource};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
-use crate::journal::run_state::{RunProgress, RunState, fold_events};
+use crate::journal::run_state::fold_events;
 use crate::journal::store::RunSummaryEvents;
 use crate::metrics::Metrics;
 use crate::registry_client::RegistryClient;
@@ -208,7 +208,8 @@ impl RunService {
         run: Uuid,
         after: u64,
         caller: &Caller,
-    ) -> Result<Option<impl Stream<Item = Result<RunEvent, Error>> + Send + use<>>, Error> {
+    ) -> Result<Option<impl Stream<Item = Result<Arc<RunEvent>, Error>> + Send + use<>>, Error>
+    {
         let row = self.context.find(run, caller).await?;
         let over = !row.status.is_in_progress();
         if over && self.context.store.read_events(run, after, 1).await?.is_empty() {
@@ -303,33 +304,7 @@ impl RunService {
     /// Ends a run as soon as it may be ended.
     pub(crate) async fn cancel(&self, run: Uuid, caller: &Caller) -> Result<Run, Error> {
         self.context.find(run, caller).await?;
-        let events = self.context.read_events(run).await?;
-        let state = RunState::from_events(&events).ok_or_else(|| not_found(run))?;
-        match state.status() {
-            RunStatus::Running => self.scheduler.request_cancel(run).await,
-            RunStatus::Waiting => self.cancel_undriven(state, &events).await,
-            RunStatus::Queued => match self.cancel_undriven(state, &events).await {
-                // It has just had its turn.
-                Err(error) if error.kind == ErrorKind::LeaseLost => {
-                    self.scheduler.request_cancel(run).await
-                }
-                ended => ended,
-            },
-            status @ (RunStatus::Succeeded
-            | RunStatus::Failed
-            | RunStatus::Denied
-            | RunStatus::Cancelled) => Err(ended(run, status)),
-        }
-    }
-
-    /// Cancels a run that no executor drives.
-    async fn cancel_undriven(&self, state: RunState, events: &[RunEvent]) -> Result<Run, Error> {
-        let row = self.context.read_row(state.id()).await?;
-        let now = self.context.clock.now();
-        let duration_ms = milliseconds_between(state.to_run().started_at, now);
-        let repeat_safe = RunProgress::from_events(events).count_effects() == 0;
-        let last: EventKind = cancelled(repeat_safe, duration_ms);
-        self.scheduler.end_undriven(state, row.epoch, None, last).await
+        self.scheduler.cancel(run).await
     }
 
     /// Remembers a value that `principal` sets, if the guardian allows it.

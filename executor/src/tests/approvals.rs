@@ -380,3 +380,46 @@ async fn an_iteration_waits_as_a_step_does() {
     let error = read(&app, id).await.error.unwrap();
     assert_eq!(error.step.as_deref(), Some("pay[1]"));
 }
+
+#[tokio::test]
+async fn run_cancelled_on_its_way_to_a_wait_does_not_wait() {
+    let world = World::new().await;
+    let steps = json!([
+        task("hold", "GET /hold/{word}", json!({"word": "a"}), json!({"held": "$.value"})),
+        pay("pay"),
+    ]);
+    world.registry.publish_newer("Pay", &json!({"execution": sequence(steps)}));
+    let _desk = Desk::open(&world);
+    let (app, id) = world.open_until("Pay", json!({}), "GET /hold/a").await;
+    // As another executor records it: the one that drives the run has not seen it.
+    world.change_database("UPDATE run SET cancel_requested = 1").await;
+    world.service.release("a");
+    let all = read_events(&app, id).await;
+    assert_gapless(&all);
+    let ended = read(&app, id).await;
+    assert_eq!(ended.status, RunStatus::Cancelled, "{ended:#?}");
+    assert!(!all.iter().any(|event| matches!(event.kind, EventKind::RunWaiting { .. })));
+    assert_eq!(world.service.count("POST /pay"), 0);
+}
+
+#[tokio::test]
+async fn cancel_beside_resumes_always_ends_the_run() {
+    let world = World::new().await;
+    publish(&world);
+    let _desk = Desk::open(&world);
+    let app = world.open().await;
+    for _ in 0..10 {
+        let id = waiting(&world, &app).await.id;
+        let path = format!("/v1/executions/{id}/resume");
+        let resume = || call(&app, Method::POST, &path, &[], json!({"decision": "repeat"}));
+        let (first, cancelled, second, third) =
+            tokio::join!(resume(), cancel(&app, id), resume(), resume());
+        assert_eq!(cancelled.status, 202, "{}", cancelled.body);
+        for resumed in [first, second, third] {
+            assert!([202, 409].contains(&resumed.status.as_u16()), "{}", resumed.body);
+        }
+        assert_gapless(&read_events(&app, id).await);
+        assert_eq!(read(&app, id).await.status, RunStatus::Cancelled);
+    }
+    assert_eq!(world.service.count("POST /pay"), 0);
+}

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use a2s_api::{EventKind, RunEvent, RunStatus};
-use axum::http::Method;
+use axum::http::{Method, Request};
+use futures::StreamExt as _;
 use serde_json::{Value, json};
 
 use super::world::{
@@ -319,4 +320,54 @@ async fn a_database_of_a_newer_program_is_refused() {
     let error = world.try_open().await.unwrap_err();
     assert_eq!(error.kind, crate::ErrorKind::DatabaseNewer);
     assert!(error.message.contains("run database"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn stream_that_cannot_be_read_does_not_end_in_order() {
+    let world = World::new().await;
+    world.registry.publish(
+        "Say",
+        "1.0.0",
+        &json!({"execution": sequence(json!([
+            task("say", "POST /say", json!({"body": "hello"}), json!({"said": "$.body"})),
+        ]))}),
+    );
+    let app = world.open().await;
+    let (unreadable, deleted) =
+        (run(&app, "Say", json!({})).await.id, run(&app, "Say", json!({})).await.id);
+    world
+        .change_database(&format!(
+            "UPDATE event SET event = '{{' WHERE run = '{unreadable}' AND seq = 3"
+        ))
+        .await;
+    let request = Request::get(format!("/v1/executions/{unreadable}/events"));
+    let request = request.body(axum::body::Body::empty()).unwrap();
+    let response = tower::ServiceExt::oneshot(app.router(), request).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert!(axum::body::to_bytes(response.into_body(), 1 << 20).await.is_err());
+
+    let caller = a2s_api::Caller::owner();
+    let events = app.runs().follow(deleted, 0, &caller).await.unwrap().unwrap();
+    app.runs().delete(deleted, &caller).await.unwrap();
+    let first = std::pin::pin!(events).next().await.unwrap();
+    assert_eq!(first.unwrap_err().kind, crate::error::ErrorKind::RunNotFound);
+}
+
+#[tokio::test]
+async fn clock_that_jumps_deletes_no_run() {
+    let world = World::new().await;
+    world.registry.publish(
+        "Say",
+        "1.0.0",
+        &json!({"execution": sequence(json!([
+            task("say", "POST /say", json!({"body": "hello"}), json!({"said": "$.body"})),
+        ]))}),
+    );
+    let app = world.open().await;
+    let id = run(&app, "Say", json!({})).await.id;
+    app.shutdown(Duration::from_secs(30)).await;
+    drop(app);
+    world.pass(Duration::from_secs(40 * 24 * 60 * 60));
+    let app = world.open().await;
+    assert_succeeded(&read(&app, id).await);
 }

@@ -50,7 +50,7 @@ async fn readiness_asks_the_connection_that_writes() {
     assert!(try_start(&app).await.is_server_error());
     world.mend_database().await;
     // Now nothing at all can be written.
-    world.break_transactions("BEFORE UPDATE ON executor").await;
+    world.break_transactions("BEFORE INSERT ON turn").await;
     assert_eq!(is_ready(&app).await.as_u16() / 100, 5);
     assert_eq!(is_ready(&app).await.as_u16() / 100, 5);
     world.mend_database().await;

@@ -313,7 +313,7 @@ pub(crate) async fn until_recorded(app: &App, run: Uuid, sent: &str, times: usiz
         let mut events = std::pin::pin!(events);
         let mut found = 0;
         while let Some(event) = events.next().await {
-            if let EventKind::Sending { method, url, .. } = event.unwrap().kind {
+            if let EventKind::Sending { method, url, .. } = &event.unwrap().kind {
                 let url: Url = url.parse().unwrap();
                 found += usize::from(sent == format!("{method} {}", url.path()));
                 if found == times {

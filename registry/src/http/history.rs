@@ -3,7 +3,6 @@
 #![expect(unused_qualifications, reason = "`params(Since)` expands to one")]
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,12 +83,13 @@ pub(super) async fn list_changes(
     }
     let follower = app.catalog.log.feed.follow(caller)?;
     let following = ChangeStream { app, follower, since, waiting: VecDeque::new() };
-    let events = stream::unfold(following, async |mut following| {
-        let change = following.next().await?;
+    // An error breaks the connection off.
+    let events = stream::try_unfold(following, async |mut following: ChangeStream| {
+        let Some(change) = following.next().await? else { return Ok::<_, Error>(None) };
         let message = sse::Event::default().id(change.seq.to_string());
         let message = message.event(change.action.as_str());
-        let data = serde_json::to_string(&change).ok()?;
-        Some((Ok::<_, Infallible>(message.data(data)), following))
+        let data = serde_json::to_string(&change).map_err(|error| Error::Internal(error.into()))?;
+        Ok(Some((message.data(data), following)))
     });
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
     Ok(Sse::new(events).keep_alive(keep_alive).into_response())
@@ -104,18 +104,18 @@ struct ChangeStream {
 }
 
 impl ChangeStream {
-    /// Returns the next change. Returns `None` when the registry stops or its store fails: the client then
-    /// reconnects with the last number.
-    async fn next(&mut self) -> Option<RegistryChange> {
+    /// Returns the next change. Returns `None` when the registry stops, and an error when its store fails:
+    /// the client then reconnects with the last number.
+    async fn next(&mut self) -> Result<Option<RegistryChange>, Error> {
         loop {
             if let Some(change) = self.waiting.pop_front() {
-                return Some(change);
+                return Ok(Some(change));
             }
-            let page = self.app.catalog.log.changes(self.since, DEFAULT_PAGE_SIZE).await.ok()?;
+            let page = self.app.catalog.log.changes(self.since, DEFAULT_PAGE_SIZE).await?;
             self.since = page.next;
             self.waiting = page.changes.into();
             if self.waiting.is_empty() && !page.has_more && !self.follower.wait().await {
-                return None;
+                return Ok(None);
             }
         }
     }

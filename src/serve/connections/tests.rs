@@ -311,3 +311,17 @@ fn the_page_has_every_limit_of_connections_with_its_default() {
         assert!(page.contains(&format!("| `{name}` | {value} |")), "{name} {value}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn lost_client_is_found_within_the_idle_timeout() {
+    let limit = Duration::from_secs(42);
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (stream, _) = listener.accept().await.unwrap();
+    detect_lost_client(&stream, limit).unwrap();
+    let socket = SockRef::from(&stream);
+    assert_eq!(socket.tcp_user_timeout().unwrap(), Some(limit));
+    assert!(socket.keepalive().unwrap());
+    assert_eq!(socket.tcp_keepalive_time().unwrap(), limit);
+}

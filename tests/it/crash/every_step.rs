@@ -286,6 +286,9 @@ fn page(table: &str) -> String {
          | step | | before | sent | answered |\n\
          |---|---|---|---|---|\n\
          {table}\n\
-         Each of the 60 steps has one end in its journal, and no request was sent again after it.\n"
+         Each of the 60 steps has one end in its journal, and no request was sent again after this end was \
+         on the disk. The end of a step that is safe to repeat (a GET, a PUT, a POST that takes \
+         `Idempotency-Key`) may reach the disk after the service has requests of later steps: a crash in \
+         that time repeats the step.\n"
     )
 }

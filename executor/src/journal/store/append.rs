@@ -51,7 +51,7 @@ impl WriterTarget<'_> {
 }
 
 /// Items of runs that one statement can write: none of them follows an event that changes its run, because it
-/// is checked against the change.
+/// is checked against the change, and an event that may yield to a cancellation is the only item of its run.
 #[derive(Debug, Default)]
 pub(super) struct ItemBatch<'j> {
     items: Vec<&'j JournalItem>,
@@ -62,6 +62,10 @@ impl<'j> ItemBatch<'j> {
     /// Adds an item. Returns false when it needs a later statement.
     pub(super) fn add(&mut self, item: &'j JournalItem) -> bool {
         if self.changed.contains(&item.run()) {
+            return false;
+        }
+        // It may be refused, without the items before it.
+        if item.yields_to_cancel() && self.items.iter().any(|before| before.run() == item.run()) {
             return false;
         }
         if item.status_after().is_some() {
@@ -93,7 +97,7 @@ fn ended_at(event: &RunEvent, status: RunStatus) -> Option<i64> {
 }
 
 /// Writes the items of runs, in order. An event is left out if it does not follow the last one of its run,
-/// comes when the run is over, or is for a past epoch.
+/// comes when the run is over, is for a past epoch, or yields to a cancellation of the run.
 pub(super) async fn write_items(
     transaction: &mut Transaction<'_>,
     items: &[&JournalItem],

@@ -15,7 +15,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::batch_writer::{TaskOutcome, WriterTask};
-use super::persisted_item::{JournalItem, is_in_outline, is_turn, notify_followers, status_after};
+use super::persisted_item::{
+    JournalItem, is_in_outline, is_turn, notify_followers, status_after, yields_to_cancel,
+};
 use super::plans::forgotten_before;
 use super::run_queue::{QueueDecision, TenantLoad};
 use super::{
@@ -105,6 +107,10 @@ impl InMemoryStore {
     pub(super) fn count_waiting(&self) -> u64 {
         let kept = self.lock();
         kept.runs.values().filter(|row| row.status == RunStatus::Waiting).count() as u64
+    }
+
+    pub(super) fn newest_end(&self) -> Option<Timestamp> {
+        self.lock().runs.values().filter_map(|row| row.ended_at).max()
     }
 
     /// Performs a task.
@@ -278,7 +284,8 @@ impl MemoryTables {
     ) -> TaskOutcome {
         let is_in_turn = |row: &&mut MemoryRow| {
             let may_go_on = row.status.is_in_progress() || row.status == RunStatus::Waiting;
-            may_go_on && row.epoch == epoch && row.last() + 1 == event.seq
+            let is_cancelled = row.cancel_requested && yields_to_cancel(&event.kind);
+            may_go_on && !is_cancelled && row.epoch == epoch && row.last() + 1 == event.seq
         };
         let Some(row) = self.runs.get_mut(&event.run).filter(is_in_turn) else {
             return TaskOutcome::OutOfTurn;

@@ -9,7 +9,8 @@ use sqlx::sqlite::{SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 
 use super::batch_writer::WriterBackend;
-use super::connection::WriterConnection;
+use super::connection::{WriterConnection, parse_commit};
+use super::persisted_item::number;
 use super::tasks::RELEASE_ALL;
 use crate::config::{Durability, ExecutorDatabase};
 use crate::database::{options, server, server_pool, to_open_error, to_store_error};
@@ -84,6 +85,7 @@ async fn open_file(path: &Path, durability: Durability) -> Result<OpenedStore, E
     let options = options(path, synchronous).create_if_missing(true);
     let mut writer = options.connect().await.map_err(|error| unusable(&error))?;
     check_identity(&mut writer, &lock).await?;
+    check_last_commit(&mut writer, &lock).await?;
     SQLITE_MIGRATIONS.run(&mut writer).await.map_err(|error| to_error(error.into()))?;
     if lock.is_alone() {
         let released = sqlx::query(RELEASE_ALL).execute(&mut writer).await;
@@ -96,7 +98,13 @@ async fn open_file(path: &Path, durability: Durability) -> Result<OpenedStore, E
     // Processes that open the database from now on see that it is in use. No run was claimed yet, so
     // it does no harm that another process may have been alone in between.
     lock.mark_in_use(&identity).map_err(|error| unusable(&error))?;
-    let writer = WriterConnection::new(writer, options.clone());
+    let mut recorder = lock.commit_recorder();
+    if durability == Durability::Normal {
+        // A power failure may lose the last commits.
+        recorder.record(None).map_err(|error| unusable(&error))?;
+    }
+    let recorder = (durability == Durability::Full).then_some(recorder);
+    let writer = WriterConnection::new(writer, options.clone(), recorder);
     let reads = SqlitePoolOptions::new()
         .max_connections(READERS)
         // While one is open, SQLite keeps its log file.
@@ -115,12 +123,14 @@ async fn open_file(path: &Path, durability: Durability) -> Result<OpenedStore, E
 /// Rejects a database that is not the one that was here before: it is empty if the log next to it was lost
 /// before the data reached the file itself.
 async fn check_identity(writer: &mut SqliteConnection, lock: &DatabaseLock) -> Result<(), Error> {
-    let Some(known) = lock.identity() else { return Ok(()) };
+    if lock.identity().is_none() {
+        return Ok(());
+    }
     // Whatever else is wrong with the database shows when its schema is brought up to date.
     let found: Result<String, _> =
         sqlx::query_scalar("SELECT identity FROM executor").fetch_one(writer).await;
     let is_another = match &found {
-        Ok(found) => found != known,
+        Ok(found) => lock.belongs_to_another(found),
         Err(sqlx::Error::Database(error)) => error.message().contains("no such table"),
         Err(sqlx::Error::RowNotFound) => true,
         Err(_) => false,
@@ -130,6 +140,28 @@ async fn check_identity(writer: &mut SqliteConnection, lock: &DatabaseLock) -> R
         return Err(to_open_error(lock.to_lost_error(DatabaseLoss::Identity, database, content)));
     }
     Ok(())
+}
+
+/// Rejects a database that lacks the last event that was committed: SQLite takes the log only up to its
+/// first damaged page. Runs that have ended would begin again in their middle, and send requests twice.
+async fn check_last_commit(
+    writer: &mut SqliteConnection,
+    lock: &DatabaseLock,
+) -> Result<(), Error> {
+    let commit = lock.last_commit().filter(|_| lock.is_alone());
+    let Some((run, seq)) = commit.and_then(parse_commit) else { return Ok(()) };
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM event WHERE run = $1 AND seq = $2)";
+    let found = sqlx::query_scalar(SQL).bind(run.to_string()).bind(number(seq)).fetch_one(writer);
+    let is_found: bool = found.await.map_err(to_store_error(super::WHAT))?;
+    if is_found {
+        return Ok(());
+    }
+    let (database, content) = WORDS;
+    let error = to_open_error(lock.to_lost_error(DatabaseLoss::Commits, database, content));
+    Err(error.with_hint(
+        "To continue without the lost runs, copy the data folder with `a2s backup` and restore the copy to \
+         another folder: runs that have not ended then wait for a person, and send nothing twice.",
+    ))
 }
 
 #[cfg(all(test, unix))]
@@ -243,6 +275,20 @@ mod tests {
         open_and_close(&path).await;
         close(opened).await;
         open_and_close(&path).await;
+    }
+
+    #[tokio::test]
+    async fn a_damaged_lock_file_does_not_prevent_a_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("executor.sqlite");
+        open_and_close(&path).await;
+        let lock = format!("{}.lock", path.display());
+        let whole = std::fs::read(&lock).unwrap();
+        for content in [&[0; 40][..], &[0xff; 40], &whole[..20], b"", b"\n"] {
+            std::fs::write(&lock, content).unwrap();
+            open_and_close(&path).await;
+            assert_eq!(std::fs::read(&lock).unwrap(), whole, "{content:?}");
+        }
     }
 
     #[tokio::test]

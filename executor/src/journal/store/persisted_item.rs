@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{LeaseEpoch, SealedChanges};
+use crate::error::ErrorKind;
 use crate::journal::recorded_exchange::RecordedExchange;
 
 /// An item that is written for a run.
@@ -44,6 +45,11 @@ impl JournalItem {
         }
     }
 
+    /// Returns true when it begins a wait that a cancelled run does not begin.
+    pub(super) fn yields_to_cancel(&self) -> bool {
+        matches!(self, Self::Event { event, .. } if yields_to_cancel(&event.kind))
+    }
+
     /// The state of the run after it, when it changes the state.
     pub(super) fn status_after(&self) -> Option<RunStatus> {
         match self {
@@ -60,6 +66,17 @@ pub(super) fn notify_followers(committed: &watch::Sender<u64>, seq: u64) {
         *last = seq;
         committed.receiver_count() > 0
     });
+}
+
+/// The errors with which a run that a caller has cancelled does not begin to wait. It still waits for a person
+/// who has to find out the outcome of a request.
+pub(super) const YIELDING_WAITS: [ErrorKind; 2] =
+    [ErrorKind::ApprovalRequired, ErrorKind::TakenOverTooOften];
+
+/// Returns true for an event that begins a wait with one of [`YIELDING_WAITS`].
+pub(super) fn yields_to_cancel(kind: &EventKind) -> bool {
+    let EventKind::RunWaiting { error } = kind else { return false };
+    ErrorKind::from_code(&error.code).is_some_and(|kind| YIELDING_WAITS.contains(&kind))
 }
 
 /// The state of a run after an event, when the event changes it.

@@ -256,6 +256,14 @@ impl RunStore {
         ids.iter().map(|id| id.parse().map_err(to_store_error::<uuid::Error>(WHAT))).collect()
     }
 
+    /// The time of the latest end of a run.
+    pub(crate) async fn read_newest_end(&self) -> Result<Option<Timestamp>, Error> {
+        const SQL: &str = "SELECT coalesce(max(ended_at), -1) FROM run WHERE ended_at IS NOT NULL";
+        let reads = reads!(self, |memory| memory.newest_end());
+        let at: i64 = reads.query(SQL).fetch_value().await.map_err(to_store_error(WHAT))?;
+        Ok(Timestamp::from_millisecond(at).ok().filter(|_| at >= 0))
+    }
+
     /// The number of runs that wait for a person.
     pub(crate) async fn count_waiting(&self) -> Result<u64, Error> {
         const SQL: &str = "SELECT count(*) FROM run WHERE status = 'waiting'";

@@ -24,7 +24,7 @@ use super::{
 macro_rules! give {
     () => {
         "epoch = epoch + 1,
-         taken_at = (SELECT max(seq) FROM event WHERE event.run = run.id),
+         taken_at = coalesce((SELECT max(seq) FROM event WHERE event.run = run.id), 0),
          takeovers = CASE WHEN EXISTS (SELECT 1 FROM event WHERE event.run = run.id
                                        AND seq > taken_at AND type = 'step_finished')
                           THEN 0 ELSE takeovers END + "

@@ -1,3 +1,4 @@
+mod copies;
 mod power_cut;
 mod queue;
 mod start;
@@ -407,6 +408,36 @@ async fn a_wish_to_cancel_reaches_the_one_who_drives() {
         let told: Vec<_> = held.iter().map(|held| (held.run, held.cancel_requested)).collect();
         assert_eq!(told, [(run, true), (other, false)]);
         assert!(fixture.read(1).await.cancel_requested);
+    }
+}
+
+#[tokio::test]
+async fn cancelled_run_does_not_wait_for_an_approval() {
+    for fixture in Fixture::each().await {
+        fixture.create(1, None).await;
+        fixture.create(2, None).await;
+        fixture.store.request_cancel(Uuid::from_u128(1)).await.unwrap();
+        // In one batch, with events of its own and of another run before it.
+        for run in [1, 2] {
+            let event = event(run, 2, step());
+            let (changes, committed) = (SealedChanges::default(), Arc::default());
+            fixture.store.append_later(event, LeaseEpoch::FIRST, changes, committed);
+        }
+        let approval = || {
+            let EventKind::RunWaiting { error } = waiting() else { unreachable!() };
+            EventKind::RunWaiting { error: RunError { code: "A2S346".to_owned(), ..error } }
+        };
+        let [cancelled, other] =
+            [fixture.append(1, 3, approval()), fixture.append(2, 3, approval())];
+        let (cancelled, other) = tokio::join!(cancelled, other);
+        assert_eq!((cancelled, other), (Err(ErrorKind::LeaseLost), Ok(())));
+        let row = fixture.read(1).await;
+        assert_eq!((row.status, row.epoch), (RunStatus::Running, LeaseEpoch::FIRST));
+        assert_eq!(fixture.read(2).await.status, RunStatus::Waiting);
+        // A request with an unknown outcome needs a person all the same.
+        fixture.append(1, 3, waiting()).await.unwrap();
+        fixture.append(1, 4, finished(RunStatus::Cancelled)).await.unwrap();
+        assert_eq!(fixture.read(1).await.status, RunStatus::Cancelled);
     }
 }
 

@@ -15,6 +15,7 @@ use crate::clock::milliseconds_between;
 use crate::engine::{CancelReason, StepError};
 use crate::error::{Error, ErrorKind};
 use crate::journal::lease::RunLease;
+use crate::journal::lock;
 use crate::journal::run_state::{RunHeader, RunProgress, RunState};
 use crate::journal::store::{ClaimedRun, LeaseTerms};
 use crate::run::not_found;
@@ -41,10 +42,7 @@ impl RunScheduler {
             due = Instant::now() + pause;
             self.count_waiting().await;
             if let Err(error) = self.delete_expired().await {
-                tracing::error!(%error, "old runs could not be deleted");
-            }
-            if let Err(error) = self.context.store.sweep_plans(self.context.clock.now()).await {
-                tracing::error!(%error, "old plans could not be deleted");
+                tracing::error!(%error, "old runs, plans or values could not be deleted");
             }
         }
     }
@@ -57,9 +55,14 @@ impl RunScheduler {
         }
     }
 
-    /// Deletes ended runs and values of sessions that are older than their time limits.
+    /// Deletes ended runs, values of sessions and plans that are older than their time limits, unless the
+    /// clock has just jumped.
     pub(super) async fn delete_expired(&self) -> Result<(), Error> {
         let now = self.context.clock.now();
+        if !lock(&self.sweep_clock).allows_sweep(now, Instant::now()) {
+            return Ok(());
+        }
+        self.context.store.sweep_plans(now).await?;
         let limits = &self.context.config.limits;
         let end = |keep: Option<Duration>| now.checked_sub(keep?).ok();
         if let Some(before) = end(limits.keep_session_values) {

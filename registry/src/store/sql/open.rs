@@ -58,7 +58,7 @@ pub(super) async fn open_file(path: &Path) -> Result<SqlStore, Error> {
         .fetch_one(&writer)
         .await
         .map_err(Error::unusable)?;
-    if lock.identity().is_some_and(|known| known != identity) {
+    if lock.belongs_to_another(&identity) {
         return Err(lock.to_lost_error(DatabaseLoss::Identity, database, content));
     }
     first.close().await.map_err(Error::unusable)?;
@@ -145,6 +145,29 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::store::RegistryStore;
+
+    #[tokio::test]
+    async fn a_damaged_lock_file_does_not_prevent_a_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("registry.sqlite");
+        let lock = format!("{}.lock", path.display());
+        let open = async || {
+            let store = open_file(&path).await.unwrap();
+            let content = std::fs::read(&lock).unwrap();
+            RegistryStore::close(&store).await;
+            content
+        };
+        let whole = open().await;
+        for content in [&[0; 40][..], &[0xff; 40], &whole[..20], b"", b"\n"] {
+            std::fs::write(&lock, content).unwrap();
+            assert_eq!(open().await, whole, "{content:?}");
+        }
+        let mut flipped = whole.clone();
+        flipped[7] ^= 1;
+        std::fs::write(&lock, flipped).unwrap();
+        assert_eq!(open().await, whole);
+    }
 
     #[tokio::test]
     async fn the_owner_alone_can_read_the_database() {

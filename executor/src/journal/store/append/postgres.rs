@@ -16,8 +16,8 @@ use crate::journal::store::persisted_item::{JournalItem, number, to_json_text};
 use crate::journal::store::run_queue::status_columns;
 
 /// Inserts events and exchanges of the runs with a row in the epoch of these items, if the first new event
-/// follows the last one of the run. Returns those runs. Their rows are locked, so that no executor takes
-/// one over in between. Changes the runs that begin to wait or end with these events, and notifies the other
+/// follows the last one of the run, and it does not yield to a cancellation of the run. Returns those runs.
+/// Their rows are locked, so that no executor takes one over in between. Changes the runs that begin to wait or end with these events, and notifies the other
 /// executors of that.
 const INSERT: &str = "
     WITH held AS MATERIALIZED (
@@ -27,6 +27,7 @@ const INSERT: &str = "
         WHERE run.status IN ('running', 'waiting')
           AND (claim.first IS NULL
                OR claim.first = 1 + (SELECT max(seq) FROM event WHERE event.run = run.id))
+          AND NOT (run.cancel_requested = 1 AND run.id = ANY($17))
         ORDER BY run.id
         FOR NO KEY UPDATE OF run
     ), exchanged AS (
@@ -122,6 +123,8 @@ pub(super) async fn insert_together(
     let (statuses, queued): (Vec<&str>, Vec<i64>) =
         changes.iter().map(|(_, status)| status_columns(*status)).unzip();
     let ended: Vec<_> = changes.iter().map(|(event, status)| ended_at(event, *status)).collect();
+    let yielding = crowd.iter().filter(|item| item.yields_to_cancel());
+    let yielding: Vec<String> = yielding.map(|item| item.run().to_string()).collect();
     let notes: Vec<_> = changes.iter().map(|(_, status)| notification_after(*status)).collect();
     let held: Vec<String> = sqlx::query_scalar(INSERT)
         .bind(ids)
@@ -140,6 +143,7 @@ pub(super) async fn insert_together(
         .bind(ended)
         .bind(notes)
         .bind(CHANNEL)
+        .bind(yielding)
         .fetch_all(executor)
         .await?;
     let held: BTreeSet<String> = held.into_iter().collect();

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{changing_events, ended_at};
 use crate::journal::store::batch_writer::{MAX_BATCH, TaskOutcome};
-use crate::journal::store::persisted_item::{JournalItem, number, to_json_text};
+use crate::journal::store::persisted_item::{JournalItem, YIELDING_WAITS, number, to_json_text};
 use crate::journal::store::run_queue::status_columns;
 use crate::journal::store::{LeaseEpoch, to_count};
 
@@ -30,8 +30,9 @@ struct InsertStatements {
     size: usize,
     /// Inserts exchanges, then events, if all events are in turn, and returns the number of inserted
     /// events. If there are any, it also changes the runs that begin to wait or end with them. An event is
-    /// in turn when it follows the last one of its run, and its epoch is that of the run. This is checked
-    /// for the first event of each run, since the others follow it (see [`insert_together`]).
+    /// in turn when it follows the last one of its run, its epoch is that of the run, and it does not yield
+    /// to a cancellation of the run. This is checked for the first event of each run, since the others
+    /// follow it (see [`insert_together`]).
     insert: String,
     /// The same statement inside a transaction, so that all of it needs only one change of thread.
     commit: String,
@@ -53,7 +54,10 @@ static STATEMENTS: LazyLock<[InsertStatements; SIZES.len()]> = LazyLock::new(|| 
                       WHERE before = 0
                         AND (seq IS NOT 1 + (SELECT MAX(seq) FROM event WHERE run = item.run)
                              OR NOT EXISTS (SELECT 1 FROM run WHERE id = item.run AND epoch = item.epoch
-                                            AND status IN ('running', 'waiting'))))
+                                            AND status IN ('running', 'waiting')
+                                            AND (cancel_requested = 0
+                                                 OR item.event ->> 'type' <> 'run_waiting'
+                                                 OR item.event ->> '$.error.code' NOT IN ('{yielding}')))))
              INSERT INTO event (run, seq, type, event)
              SELECT run, seq, event ->> 'type', event FROM item
              WHERE run IS NOT NULL AND NOT EXISTS (SELECT 1 FROM late);
@@ -68,6 +72,7 @@ static STATEMENTS: LazyLock<[InsertStatements; SIZES.len()]> = LazyLock::new(|| 
                AND changes() > 0",
             rows(EXCHANGE_COLUMNS),
             rows(EVENT_COLUMNS),
+            yielding = YIELDING_WAITS.map(|kind| kind.code().id).join("', '"),
             changes = size * (EXCHANGE_COLUMNS + EVENT_COLUMNS) + 1,
         );
         let commit = format!("BEGIN IMMEDIATE; {insert}; COMMIT");

@@ -115,3 +115,48 @@ async fn a_power_cut_loses_no_acknowledged_event() {
     }
     assert_eq!(Restart::after(&acknowledged).await.numbers().await, [1, 2, 3, 4]);
 }
+
+#[tokio::test]
+async fn damaged_log_that_loses_the_last_event_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("executor.sqlite");
+    let database = ExecutorDatabase::File(path.clone());
+    let store = RunStore::open(&database, Durability::Full).await.unwrap();
+    let trust = trust_of(&database).await;
+    store.create_durably(new_run(1), &trust).await.unwrap();
+    let append = async |seq, kind| {
+        let (event, changes) = (event(1, seq, kind), SealedChanges::default());
+        store.append(event, LeaseEpoch::FIRST, changes, Arc::default()).await.unwrap();
+    };
+    append(2, step()).await;
+    // As a process leaves it that was killed.
+    let copy_all = || {
+        let copies = tempfile::tempdir().unwrap();
+        for suffix in ["", ".lock", "-wal", "-shm"] {
+            let copy = copies.path().join("executor.sqlite");
+            std::fs::copy(with_suffix(&path, suffix), with_suffix(&copy, suffix)).unwrap();
+        }
+        copies
+    };
+    let open = async |copies: &TempDir| {
+        let database = ExecutorDatabase::File(copies.path().join("executor.sqlite"));
+        RunStore::open(&database, Durability::Full).await.map(drop)
+    };
+    open(&copy_all()).await.unwrap();
+    let copies = copy_all();
+    let log = copies.path().join("executor.sqlite-wal");
+    let mut bytes = std::fs::read(&log).unwrap();
+    let at = bytes.len() - 100;
+    bytes[at] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    for _ in 0..2 {
+        let refused = open(&copies).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::DatabaseMissing);
+        let run = Uuid::from_u128(1).to_string();
+        assert!(refused.message.contains(&run), "{}", refused.message);
+    }
+    // A deleted run is not missed.
+    append(3, finished(RunStatus::Failed)).await;
+    assert!(store.delete(Uuid::from_u128(1)).await.unwrap());
+    open(&copy_all()).await.unwrap();
+}
