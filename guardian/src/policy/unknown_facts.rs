@@ -432,7 +432,7 @@ fn params_path(call: &MethodCall, path: &[String]) -> Option<FactPath> {
     let (root, rest) = path.split_first()?;
     let content: &[&str] = match call.method() {
         Method::ToolCallRequest => &["toolCallRequest"],
-        Method::ToolCallResult => &["toolCallResult", "result"],
+        Method::ToolCallResult => &["toolCallResult"],
         Method::KnowledgeRetrieval => &["knowledgeStep"],
         Method::MemoryStore | Method::MemoryContextRetrieval => &["memory"],
         Method::AgentTrigger => &["trigger"],
@@ -442,6 +442,10 @@ fn params_path(call: &MethodCall, path: &[String]) -> Option<FactPath> {
     let (location, rest): (Vec<&str>, &[String]) = match (root.as_str(), call) {
         ("params", _) | ("method", _) => return None,
         ("inputs", MethodCall::Mcp(_)) => (vec!["message", "params", "arguments"], rest),
+        ("inputs", _) => (vec!["toolCallRequest", "inputs"], &[]),
+        ("outputs" | "texts", MethodCall::ToolCallResult(_)) => {
+            (vec!["toolCallResult", "result", "outputs"], &[])
+        }
         ("request", _) => match rest.first().map(String::as_str) {
             Some("segments") => return None,
             // They are in the spelling of the agent there.
