@@ -83,11 +83,13 @@ impl CelExpression {
 
     /// Returns true when the expression reads something of the prepared request.
     pub(super) fn reads_request(&self) -> bool {
-        let names = |read: &ReadPath| read.segments.iter().map(String::as_str).collect::<Vec<_>>();
-        self.reads.iter().any(|read| match names(read)[..] {
-            ["request", ..] | ["params"] | ["params", "context"] => true,
-            ["params", "context", member, ..] => member == "request",
-            _ => false,
+        self.reads.iter().any(|read| {
+            let names: Vec<_> = read.segments.iter().map(String::as_str).collect();
+            match names[..] {
+                ["request", ..] | ["params"] | ["params", "context"] => true,
+                ["params", "context", member, ..] => member == "request",
+                _ => false,
+            }
         })
     }
 

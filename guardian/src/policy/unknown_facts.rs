@@ -62,8 +62,7 @@ pub(super) struct UnknownFacts {
 
 impl UnknownFacts {
     pub(super) fn from_call(call: &MethodCall) -> Self {
-        let mut facts = Self::default();
-        facts.stated = stated_paths(call);
+        let mut facts = Self { stated: stated_paths(call), ..Self::default() };
         facts.collect(call);
         facts
     }
@@ -173,7 +172,7 @@ impl UnknownFacts {
     fn add(&mut self, call: &MethodCall, mut path: FactPath) {
         match path.first().map(String::as_str) {
             Some("outputs" | "texts") => path.truncate(2),
-            Some("inputs") => path = split_dots(path),
+            Some("inputs") => path = split_dots(&path),
             Some("request") if path.get(1).is_some_and(|name| name == "headers") => {
                 path.iter_mut().for_each(|name| name.make_ascii_lowercase());
             }
@@ -406,13 +405,13 @@ fn parse_pointer(pointer: &str) -> Option<FactPath> {
     let names = pointer.strip_prefix('/')?.split('/');
     let mut path: FactPath = names.map(|name| name.replace("~1", "/").replace("~0", "~")).collect();
     if path[0] == "inputs" {
-        path = split_dots(path);
+        path = split_dots(&path);
     }
     VARIABLES.contains(&path[0].as_str()).then_some(path)
 }
 
 /// Splits dotted names of inputs into levels.
-fn split_dots(path: FactPath) -> FactPath {
+fn split_dots(path: &[String]) -> FactPath {
     path.iter().flat_map(|name| name.split('.')).map(str::to_owned).collect()
 }
 
@@ -432,7 +431,7 @@ fn params_path(call: &MethodCall, path: &[String]) -> Option<FactPath> {
     let (root, rest) = path.split_first()?;
     let content: &[&str] = match call.method() {
         Method::ToolCallRequest => &["toolCallRequest"],
-        Method::ToolCallResult => &["toolCallResult", "result"],
+        Method::ToolCallResult => &["toolCallResult"],
         Method::KnowledgeRetrieval => &["knowledgeStep"],
         Method::MemoryStore | Method::MemoryContextRetrieval => &["memory"],
         Method::AgentTrigger => &["trigger"],
@@ -442,6 +441,10 @@ fn params_path(call: &MethodCall, path: &[String]) -> Option<FactPath> {
     let (location, rest): (Vec<&str>, &[String]) = match (root.as_str(), call) {
         ("params", _) | ("method", _) => return None,
         ("inputs", MethodCall::Mcp(_)) => (vec!["message", "params", "arguments"], rest),
+        ("inputs", _) => (vec!["toolCallRequest", "inputs"], &[]),
+        ("outputs" | "texts", MethodCall::ToolCallResult(_)) => {
+            (vec!["toolCallResult", "result", "outputs"], &[])
+        }
         ("request", _) => match rest.first().map(String::as_str) {
             Some("segments") => return None,
             // They are in the spelling of the agent there.

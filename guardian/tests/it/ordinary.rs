@@ -91,11 +91,11 @@ fn message(method: &str, user: Value, mut params: Value, request: Option<Value>)
         "agent": {"id": "a2s-executor", "name": "A2S executor", "instructions": "Run.", "version": "1",
             "url": "urn:a2s:executor", "provider": {"name": "A2S", "url": "urn:a2s"}},
         "session": {"id": "s"}, "turnId": "t", "stepId": "pay", "timestamp": "2026-05-06T07:08:09Z",
-        "user": user,
         "capability": {"name": "PayBill", "version": "1.0.0", "checksum": "sha256:00", "run": "run",
             "url": "https://api.bank.example/{action}", "host": "api.bank.example",
             "readOnly": method == "steps/toolCallResult"},
     });
+    context["user"] = user;
     if let Some(request) = request {
         context["request"] = request;
     }
@@ -108,7 +108,8 @@ fn message(method: &str, user: Value, mut params: Value, request: Option<Value>)
 }
 
 fn call(user: &str, inputs: Value, request: Value) -> Request {
-    let call = json!({"executionId": "x", "toolId": "PayBill.pay", "inputs": inputs});
+    let mut call = json!({"executionId": "x", "toolId": "PayBill.pay"});
+    call["inputs"] = inputs;
     let call = json!({"toolCallRequest": call, "reasoning": "Step pay"});
     message("steps/toolCallRequest", json!({ "id": user }), call, Some(request))
 }
@@ -117,8 +118,8 @@ fn request(method: &str, path: &str, query: &str, headers: Value, body: Option<&
     let mut request = json!({
         "method": method, "host": "api.bank.example", "path": path, "query": query,
         "url": format!("https://api.bank.example{path}{}{query}", if query.is_empty() { "" } else { "?" }),
-        "headers": headers,
     });
+    request["headers"] = headers;
     let empty = (!matches!(method, "GET" | "HEAD")).then_some("");
     if let Some(text) = body.or(empty) {
         let checksum = if text.is_empty() { NO_BYTES } else { "sha256:11" };
@@ -187,8 +188,7 @@ fn messages() -> Vec<Request> {
 #[test]
 fn ordinary_policies_decide_as_before() {
     let messages = messages();
-    let mut table = String::new();
-    for (default, rules) in POLICIES {
+    let table = POLICIES.map(|(default, rules)| {
         let text = format!("version: 1\ndefault: {default}\nrules:\n  - {rules}\n");
         let policy = Policy::parse(&text).unwrap_or_else(|errors| panic!("{rules}: {errors}"));
         let row = messages.iter().map(|message| {
@@ -196,7 +196,7 @@ fn ordinary_policies_decide_as_before() {
             let codes = decided.response.reason_codes.join("+");
             format!("{}:{codes}", decided.response.decision.as_str().chars().next().unwrap())
         });
-        table += &format!("{rules}\n    {}\n", row.collect::<Vec<_>>().join(" "));
-    }
-    assert_snapshot!(table);
+        format!("{rules}\n    {}\n", row.collect::<Vec<_>>().join(" "))
+    });
+    assert_snapshot!(table.concat());
 }

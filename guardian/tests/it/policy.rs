@@ -696,7 +696,7 @@ rules:
     line 9, column 15: a text is required here
     line 10, column 15: unknown variant `maybe`, expected one of allow, deny, modify, approve
     line 11, column 20: a whole number is required here
-    line 11, column 31: unknown variant `day`, expected one of all, session, user, agent, capability, tool
+    line 11, column 31: unknown variant `day`, expected one of all, session, user, caller, agent, capability, tool
     line 11, column 36: unknown field `a`, expected one of calls, spend, most, per, within
     line 12, column 5: names with values are required here, as in `name: value`
     line 13, column 5: missing field `id`
@@ -726,7 +726,7 @@ fn faults_of_limits_and_approvals_are_told() {
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {spend: amount, most: 1}"), @"line 4, column 57: rule r: limit spend reads amount, which is not one of method, tool, inputs, outputs, is_error, texts, reasoning, session, metadata, agent, user, caller, capability, request, turn, step, params");
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: 32d}"), @r#"line 4, column 57: rule r: limit within "32d" is not a duration from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
     assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, within: soon}"), @r#"line 4, column 57: rule r: limit within "soon" is not a duration from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
-    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, per: day}"), @"line 4, column 73: unknown variant `day`, expected one of all, session, user, agent, capability, tool");
+    assert_snapshot!(rule("deny, on: toolCallRequest, limit: {calls: 3, per: day}"), @"line 4, column 73: unknown variant `day`, expected one of all, session, user, caller, agent, capability, tool");
     assert_snapshot!(rule("deny, approval: {within: 1h}"), @"line 4, column 39: rule r: approval requires decision approve");
     assert_snapshot!(rule("approve, approval: {within: 0s}"), @r#"line 4, column 42: rule r: approval.within "0s" is not a duration from 1s to 31d, such as 90s, 30m, 24h or 7d"#);
     assert_snapshot!(rule("deny, host: ['']"), @"line 4, column 36: rule r: host is empty, so it would never match");

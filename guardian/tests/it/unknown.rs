@@ -329,7 +329,7 @@ async fn no_person_approves_a_stale_request() {
     let id = answer["data"]["approval_id"].as_str().unwrap().to_owned();
     let path = format!("/v1/approvals/{id}");
     let (_, approval) = world.send("GET", &path, Some("s3cret"), Vec::new()).await;
-    let subject = &approval["subject"];
+    let subject = &approval["approval"]["subject"];
     assert_eq!(subject["content"]["toolCallRequest"]["inputs"][0]["value"], "y", "{subject}");
     assert_eq!(subject.get("prepared"), None);
 }
