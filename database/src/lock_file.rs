@@ -444,7 +444,8 @@ mod tests {
             std::fs::write(with_suffix(&database, ".lock"), &content).unwrap();
             let lock = DatabaseLock::open(&database).unwrap();
             assert_eq!((lock.identity(), lock.find_loss()), (None, None), "{content:?}");
-            drop((lock, hold(&database)));
+            drop(lock);
+            drop(hold(&database));
             assert_eq!(text(&database), format!("{IDENTITY}\n"), "{content:?}");
         }
     }
