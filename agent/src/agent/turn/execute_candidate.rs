@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use a2s::{CapabilityInterface, Document, HIDDEN, InputField, Permission};
 use a2s_api::{
-    AgentAction, AgentEvent, AgentQuestion, AgentStatus, CapabilityRef, ExecutionRequest,
+    AgentEvent, AgentQuestion, AgentStatus, CapabilityRef, ExecutionRequest,
     PendingQuestion, PlanRequest, PlanResponse, RunStatus, SkippedCandidate,
 };
 use serde_json::{Map, Value};
