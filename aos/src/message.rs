@@ -11,6 +11,7 @@ mod context;
 mod error;
 mod response;
 mod step;
+mod withdrawal;
 
 use std::fmt;
 
@@ -40,6 +41,7 @@ pub use step::{
     Message, MessageStep, Ping, Role, ToolArgumentValue, ToolCallRequest, ToolCallRequestStep,
     ToolCallResultStep, ToolResult, TriggerKind,
 };
+pub use withdrawal::ApprovalWithdrawal;
 
 use codec::{read, words};
 use step::WrappedA2aStep;

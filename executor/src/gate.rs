@@ -11,9 +11,11 @@ mod guardian_chain;
 mod guardian_request;
 mod permitted;
 mod pre_run;
+mod sealed_request;
 mod sent;
 mod state_access;
 mod step_questions;
+mod withdrawals;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -37,6 +39,7 @@ use crate::error::{Error, ErrorKind};
 use crate::metrics::Metrics;
 use crate::secrets::RunSecrets;
 use crate::thread_local_clients::PerThread;
+use crate::vault::Vault;
 pub(crate) use guardian_request::{executor_agent, tool_id};
 pub(crate) use permitted::Permitted;
 pub(crate) use pre_run::PreRun;
@@ -172,6 +175,7 @@ impl<T> RawVerdict<T> {
 pub(crate) struct GuardianGate {
     guardians: Option<Arc<PerThread<GuardianChain>>>,
     metrics: Metrics,
+    vault: Arc<Vault>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn RandomSource>,
 }
@@ -184,6 +188,7 @@ impl GuardianGate {
     pub(crate) fn new(
         guardian: &GuardianSettings,
         metrics: Metrics,
+        vault: Arc<Vault>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn RandomSource>,
     ) -> Result<Self, Error> {
@@ -198,7 +203,7 @@ impl GuardianGate {
             };
             Arc::new(PerThread::new(guardians, make))
         });
-        Ok(Self { guardians, metrics, clock, ids })
+        Ok(Self { guardians, metrics, vault, clock, ids })
     }
 
     fn guardians(&self) -> Option<&GuardianChain> {

@@ -265,6 +265,15 @@ impl Vault {
         self.open_sealed(SealContext::Plan(id), sealed, &"the plan")
     }
 
+    /// Returns a digest from which its input cannot be guessed. It is the same for the same input at every
+    /// executor with this key, which all executors of one database have.
+    ///
+    /// # Errors
+    /// [`ErrorKind::VaultKey`] without a key.
+    pub(crate) fn keyed_digest(&self, purpose: &str, digest: Digest) -> Result<Digest, Error> {
+        Ok(self.keys.key_for_sealing(&self.ids)?.keyed_digest(purpose, digest))
+    }
+
     fn seal_credential(
         &self,
         host: &Domain,

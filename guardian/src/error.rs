@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use aos::message::code;
 
-use crate::policy::PolicyErrors;
+use crate::policy::{Approval, PolicyErrors};
 
 /// The reason why a guardian cannot start, or cannot load a new policy.
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +100,7 @@ pub(crate) enum RejectionCode {
     Internal,
     /// The caller wants to see or decide approvals, or to read the log, and has not sent the guardian's token.
     Unauthorized,
-    /// No pending approval has this id.
+    /// The approval is closed, or a person has decided otherwise.
     ApprovalNotPending,
     /// The body of a decision about an approval cannot be parsed.
     BadDecision,
@@ -116,6 +116,21 @@ pub(crate) enum RejectionCode {
     PolicyInvalid,
     /// The audit log cannot be read.
     LogUnreadable,
+}
+
+/// The reason for which a decision about an approval does not count.
+#[derive(Debug)]
+pub(crate) enum ApprovalError {
+    /// The approval is closed, or a person has decided otherwise.
+    NotPending(Box<Approval>),
+    /// Any other reason.
+    Rejected(RejectionCode),
+}
+
+impl From<RejectionCode> for ApprovalError {
+    fn from(code: RejectionCode) -> Self {
+        Self::Rejected(code)
+    }
 }
 
 /// The response for a [`RejectionCode`].
@@ -144,10 +159,10 @@ const TABLE: [(RejectionCode, &str, i64, u16, &str); 17] = [
     (RejectionCode::AuditUnavailable, "audit_unavailable",      code::INTERNAL_ERROR,   200, "Denied, because the guardian cannot write the decision to the audit log."),
     (RejectionCode::Internal,         "internal_error",         code::INTERNAL_ERROR,   200, "Denied, because the guardian failed on this message."),
     (RejectionCode::Unauthorized,     "unauthorized",           code::INVALID_REQUEST,  401, "Approvals and the log require the guardian's token."),
-    (RejectionCode::ApprovalNotPending,       "approval_not_waiting",   code::INVALID_REQUEST,  404, "The approval is not pending: it is unknown, decided or expired."),
+    (RejectionCode::ApprovalNotPending,       "approval_not_waiting",   code::INVALID_REQUEST,  409, "The approval is not pending."),
     (RejectionCode::BadDecision,      "bad_decision",           code::INVALID_REQUEST,  400, "The body is not a JSON object with `decided_by` and `reason`."),
     (RejectionCode::UnknownApproval,       "approval_unknown",       code::INVALID_REQUEST,  404, "Unknown approval."),
-    (RejectionCode::BadStatus,        "bad_status",             code::INVALID_REQUEST,  400, "`status` must be pending, approved, rejected, used, expired or all."),
+    (RejectionCode::BadStatus,        "bad_status",             code::INVALID_REQUEST,  400, "`status` must be pending, approved, rejected, used, expired, withdrawn or all."),
     (RejectionCode::TooManyFollowers, "too_many_followers",     code::INVALID_REQUEST,  503, "Too many clients follow the approvals; try again later."),
     (RejectionCode::BadQuery,         "bad_query",              code::INVALID_REQUEST,  400, "The query is invalid."),
     (RejectionCode::PolicyInvalid,    "policy_invalid",         code::INVALID_REQUEST,  422, "The policy is not valid."),

@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use aos::message::{
-    Decision, DecisionResponse, ErrorObject, Limits, MethodCall, Object, Pong, PongStatus, Request,
-    RequestId, Response, ResponseBody,
+    Decision, DecisionResponse, ErrorObject, Limits, MethodCall, Object, Ping, Pong, PongStatus,
+    Request, RequestId, Response, ResponseBody,
 };
 use aos::{FlushFuture, InProcessGuardian, VerdictFuture};
 use serde_json::json;
@@ -50,6 +50,9 @@ impl App {
         };
         let UnwrittenDecision { request, ruling, entries } = match judged {
             EvaluationResult::Response(response) => return response.to_vec(),
+            EvaluationResult::Ping(id, ping) => {
+                return self.respond_to_ping(id, &ping).await.to_vec();
+            }
             EvaluationResult::AfterWriting(decided) => *decided,
         };
         // An allowed step that changes nothing may begin before its record is on the disk; so may any step
@@ -75,6 +78,19 @@ impl App {
         };
         self.metrics.count_decision(request.method(), &answer.decision);
         Response { id: Some(request.id), body: ResponseBody::Decision(answer) }.to_vec()
+    }
+
+    /// Responds to a ping, after the withdrawals of approvals that it states. The response has an error
+    /// status while the log cannot be written: the agent then sends them again.
+    async fn respond_to_ping(&self, id: RequestId, ping: &Ping) -> Response {
+        let is_done = self.withdraw_approvals(&ping.withdrawals()).await.is_ok();
+        let status =
+            if is_done && self.is_ready() { PongStatus::Connected } else { PongStatus::Error };
+        let mut pong = Pong::new(status, env!("CARGO_PKG_VERSION").to_owned(), self.now());
+        // Lets an agent check whether an earlier decision would be the same now.
+        let policy = self.policy().digest().into();
+        pong.metadata = Some(Object::from_iter([("policy".to_owned(), policy)]));
+        Response { id: Some(id), body: ResponseBody::Pong(pong) }
     }
 
     /// Returns the response to a message that is not read.
@@ -105,6 +121,8 @@ impl InProcessGuardian for App {
 enum EvaluationResult {
     /// The response can be sent at once.
     Response(Box<Response>),
+    /// The agent asks whether the guardian is available, and may withdraw approvals.
+    Ping(RequestId, Ping),
     /// The response can be sent after its decision is in the log.
     AfterWriting(Box<UnwrittenDecision>),
 }
@@ -126,14 +144,8 @@ fn evaluate_message(app: &App, message: &[u8]) -> EvaluationResult {
             return EvaluationResult::Response(Box::new(rejection.to_response()));
         }
     };
-    if let MethodCall::Ping(_) = request.call {
-        let status = if app.is_ready() { PongStatus::Connected } else { PongStatus::Error };
-        let mut pong = Pong::new(status, env!("CARGO_PKG_VERSION").to_owned(), app.now());
-        // Lets an agent check whether an earlier decision would be the same now.
-        let policy = app.policy().digest().into();
-        pong.metadata = Some(Object::from_iter([("policy".to_owned(), policy)]));
-        let response = Response { id: Some(request.id), body: ResponseBody::Pong(pong) };
-        return EvaluationResult::Response(Box::new(response));
+    if let MethodCall::Ping(ping) = request.call {
+        return EvaluationResult::Ping(request.id, ping);
     }
     // Whatever fails in here, the agent gets a denial: an error would let one that fails open go on.
     let decided = catch_unwind(AssertUnwindSafe(|| decide(app, &request)));

@@ -66,16 +66,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use aos::message::ApprovalWithdrawal;
 use axum::Router;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 
 use audit::{AuditRecord, AuditWriter, HashChain};
-use error::RejectionCode;
+use error::{ApprovalError, RejectionCode};
 use feed::ApprovalFeed;
 use log_reader::LogReader;
 use metrics::Metrics;
-use policy::{ApprovalEffect, PolicyState};
+use policy::{ApprovalEffect, ApprovalSettlement, PolicyState};
 
 pub use audit::RecordFilter;
 pub use bearer_token::TokenDigest;
@@ -391,26 +392,58 @@ impl App {
     }
 
     /// Applies the decision of a person about a pending approval. The guardian records it before it counts.
+    /// The same decision again changes nothing.
     async fn decide_approval(
         &self,
         id: &str,
         decided: ApprovalDecision,
-    ) -> Result<Approval, RejectionCode> {
+    ) -> Result<Approval, ApprovalError> {
         let _one = self.approval_lock.lock().await;
         let now = self.now();
-        let approval = self
-            .lock_policy_state()
-            .decided_approval(id, &decided, now)
-            .ok_or(RejectionCode::ApprovalNotPending)?;
-        let written =
-            self.audit.append(vec![AuditRecord::from_approval(now, &approval)]).await.is_ok();
+        let settled = self.lock_policy_state().settle_approval(id, &decided, now);
+        match settled.ok_or(RejectionCode::UnknownApproval)? {
+            ApprovalSettlement::Decided(approval) => {
+                self.replace_approvals(now, std::slice::from_ref(&approval)).await?;
+                Ok(approval)
+            }
+            ApprovalSettlement::Repeated(approval) => Ok(approval),
+            ApprovalSettlement::Conflicting(approval) => {
+                Err(ApprovalError::NotPending(Box::new(approval)))
+            }
+        }
+    }
+
+    /// Closes approvals that their agents do not need any more.
+    async fn withdraw_approvals(
+        &self,
+        notices: &[ApprovalWithdrawal],
+    ) -> Result<(), RejectionCode> {
+        let _one = self.approval_lock.lock().await;
+        let now = self.now();
+        let withdrawn = self.lock_policy_state().withdrawn_approvals(notices, now);
+        self.replace_approvals(now, &withdrawn).await
+    }
+
+    /// Records changed approvals, then replaces them and sends them to the followers.
+    async fn replace_approvals(
+        &self,
+        now: Timestamp,
+        approvals: &[Approval],
+    ) -> Result<(), RejectionCode> {
+        if approvals.is_empty() {
+            return Ok(());
+        }
+        let records = approvals.iter().map(|approval| AuditRecord::from_approval(now, approval));
+        let written = self.audit.append(records.collect()).await.is_ok();
         self.record_write_result(written);
         if !written {
             return Err(RejectionCode::AuditUnavailable);
         }
-        self.lock_policy_state().set_approval(approval.clone());
-        self.feed.publish(approval.clone());
-        Ok(approval)
+        for approval in approvals {
+            self.lock_policy_state().set_approval(approval.clone());
+            self.feed.publish(approval.clone());
+        }
+        Ok(())
     }
 
     fn lock_policy_state(&self) -> MutexGuard<'_, PolicyState> {

@@ -118,9 +118,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use approval::ApprovalRequest;
+use approval::{ApprovalQuota, ApprovalRequest};
 use format::DefaultDecision;
-use message_facts::{MessageFacts, RuleNames};
+use message_facts::MessageFacts;
 use policy_state::ApprovalCheck;
 use rate_limit::RateLimit;
 use redact_and_set::{Modification, Redaction};
@@ -128,6 +128,7 @@ use round_credits::RoundCredit;
 use rule::{PolicyRule, RuleEffect};
 use unknown_facts::{Truth, UnknownFacts};
 
+pub(crate) use approval::ApprovalSettlement;
 pub use approval::{Approval, ApprovalDecision, ApprovalState};
 pub(crate) use format::{FilePosition, MAX_BYTES, parse_hook, read_duration, read_yaml};
 pub use format::{PolicyError, PolicyErrors};
@@ -517,7 +518,10 @@ impl Evaluation<'_> {
                     Ok(())
                 }
                 Some(ApprovalState::Rejected) => Err(self.state.deny_rejected(&words, [])),
-                Some(ApprovalState::Waiting | ApprovalState::Expired) | None => {
+                Some(
+                    ApprovalState::Waiting | ApprovalState::Expired | ApprovalState::Withdrawn,
+                )
+                | None => {
                     Err(Box::new(self.state.deny_with(required, words, [])))
                 }
             };
@@ -551,13 +555,9 @@ impl Evaluation<'_> {
                 let codes = vec!["approvals_full".to_owned()];
                 Err(Box::new(self.state.deny_with(codes, message, [])))
             }
-            ApprovalCheck::QuotaReached(most) => {
-                let who = match RuleNames::from_call(call).has_user() {
-                    true => "this user",
-                    false => "requests without a user",
-                };
+            ApprovalCheck::QuotaReached(ApprovalQuota { most, scope }) => {
                 let message = format!(
-                    "{words} {most} approvals are already pending for {who}; wait until some are decided."
+                    "{words} {most} approvals are already pending for {scope}; wait until some are decided."
                 );
                 let codes = vec!["approvals_quota".to_owned()];
                 Err(Box::new(self.state.deny_with(codes, message, [])))

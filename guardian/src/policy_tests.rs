@@ -39,8 +39,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::policy::{
-    ApprovalDecision, ApprovalEffect, FilePosition, ParsedTexts, Policy, PolicyDecision,
-    PolicyError, PolicyErrors, PolicyState, read_yaml, texts, user_of,
+    ApprovalDecision, ApprovalEffect, ApprovalSettlement, FilePosition, ParsedTexts, Policy,
+    PolicyDecision, PolicyError, PolicyErrors, PolicyState, read_yaml, texts, user_of,
 };
 use text::{CaseFileText, CaseText, ExpectText, StepText};
 
@@ -193,14 +193,16 @@ impl PolicyTestCase {
         let mut differences = Vec::new();
         let mut waiting: Option<String> = None;
         let mut executions = 0;
+        // A request that needs an approval waits: the same request again is the same execution.
+        let mut pending: Vec<(&Request, u32)> = Vec::new();
         for (place, step) in self.steps.iter().enumerate() {
             now = now.saturating_add(step.after).unwrap_or(Timestamp::MAX);
             if let Some(is_approved) = step.approve {
                 let decided = ApprovalDecision { is_approved, decided_by: None, reason: None };
                 let mut memory = memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                match waiting.take().and_then(|id| memory.decided_approval(&id, &decided, now)) {
-                    Some(approval) => memory.set_approval(approval),
-                    None => differences.push(ExpectationMismatch {
+                match waiting.take().and_then(|id| memory.settle_approval(&id, &decided, now)) {
+                    Some(ApprovalSettlement::Decided(approval)) => memory.set_approval(approval),
+                    _ => differences.push(ExpectationMismatch {
                         step: place + 1,
                         what: "approve",
                         expected: "something that waits for a person".into(),
@@ -210,12 +212,24 @@ impl PolicyTestCase {
                 }
             }
             for _ in 0..step.times {
-                executions += 1;
-                let request = request::with_execution_id(&step.request, executions);
+                let is_same = |(request, _): &&(&Request, u32)| **request == step.request;
+                let execution = pending.iter().find(is_same).map(|(_, number)| *number);
+                let execution = execution.unwrap_or_else(|| {
+                    executions += 1;
+                    executions
+                });
+                let request = request::with_execution_id(&step.request, execution);
                 let ruling =
                     policy.decide_within(&request, &mut ParsedTexts::default(), &memory, now);
-                if let Some(ApprovalEffect::Asked(asked)) = &ruling.effects.approval {
-                    waiting = Some(asked.id.clone());
+                match &ruling.effects.approval {
+                    Some(ApprovalEffect::Asked(asked)) => {
+                        waiting = Some(asked.id.clone());
+                        pending.push((&step.request, execution));
+                    }
+                    Some(ApprovalEffect::Used { .. }) => {
+                        pending.retain(|(_, number)| *number != execution);
+                    }
+                    Some(ApprovalEffect::Known { .. }) | None => {}
                 }
                 let before = differences.len();
                 step.expect.compare(place + 1, &request, &ruling, &mut differences);

@@ -291,8 +291,9 @@ impl AgentTurn<'_> {
         let acting = prepared.iter().filter(|(prepared, _)| prepared.action.is_some());
         let acting: Vec<&PreparedRun> = acting.map(|(prepared, _)| prepared).collect();
         let Some(first) = acting.first() else { return Ok(()) };
-        let actions: Vec<_> = acting.iter().filter_map(|it| it.action.clone()).collect();
-        let digest = consent::digest(&actions);
+        let digest = consent::digest(acting.iter().filter_map(|it| it.action.as_ref()));
+        let actions = acting.iter().filter_map(|it| it.action.as_ref());
+        let actions: Vec<_> = actions.map(|it| it.action.clone()).collect();
         if intent.confirmed == Some(digest) {
             return Ok(());
         }

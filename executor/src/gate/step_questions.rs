@@ -101,7 +101,10 @@ impl GuardianGate {
         for is_last in [false, true] {
             let target = target_of(&prepared);
             let current = current_inputs(made.as_ref(), inputs);
-            let sent = describe_request(contract, current, &prepared, None, asker.secrets);
+            let mut sent = describe_request(contract, current, &prepared, None, asker.secrets);
+            if let Err(error) = self.add_sealed_digest(&mut sent, &prepared, has_secrets) {
+                return judged.then(RawVerdict::without_question(Err(error)));
+            }
             let call = request_call(asker, task, current.masked, sent, occasion, self.clock.now());
             let follow = |modified: &_| {
                 let inputs = current_inputs(made.as_ref(), inputs);
@@ -129,7 +132,10 @@ impl GuardianGate {
         match (task, &judged.verdict) {
             (Task::Mcp(tool), Ok(())) => {
                 let inputs = current_inputs(made.as_ref(), inputs);
-                let sent = describe_request(contract, inputs, &prepared, None, asker.secrets);
+                let mut sent = describe_request(contract, inputs, &prepared, None, asker.secrets);
+                if let Err(error) = self.add_sealed_digest(&mut sent, &prepared, has_secrets) {
+                    return judged.then(RawVerdict::without_question(Err(error)));
+                }
                 let call = OutgoingCall { tool, inputs, has_secrets, sent };
                 let said = self.judge_call(guardians, asker, task, call, occasion, prepare);
                 judged.then(said.await).map(|changed| changed.unwrap_or(prepared))
@@ -213,7 +219,11 @@ impl GuardianGate {
             true => GuardedInputs { actual: shown, masked: shown },
             false => GuardedInputs { actual: inputs.actual, masked: shown },
         };
-        let sent = describe_request(contract, inputs, &next, Some(number), asker.secrets);
+        let mut sent = describe_request(contract, inputs, &next, Some(number), asker.secrets);
+        let is_masked = inputs.masked != inputs.actual;
+        if let Err(error) = self.add_sealed_digest(&mut sent, &next, is_masked) {
+            return RawVerdict::without_question(Err(error));
+        }
         let message = match task {
             Task::Mcp(tool) if hop.keeps_body => request::mcp_call(tool, shown).ok(),
             _ => None,

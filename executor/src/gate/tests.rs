@@ -56,7 +56,8 @@ fn gate(config: GuardianConfig, fail: FailMode) -> GuardianGate {
 
 fn open_gate(guardian: &GuardianSettings) -> Result<GuardianGate, Error> {
     let metrics = Metrics::register(&mut Registry::default());
-    GuardianGate::new(guardian, metrics, Arc::new(Still), Arc::new(Still))
+    let vault = Arc::new(Vault::in_memory(Arc::new(Still), Arc::new(Still)));
+    GuardianGate::new(guardian, metrics, vault, Arc::new(Still), Arc::new(Still))
 }
 
 impl GuardianGate {

@@ -56,12 +56,18 @@ impl RunContext {
         metrics: Metrics,
         registry: &Arc<RegistryClient>,
     ) -> Result<(Self, Pool), Error> {
-        let (its_clock, its_ids) = (Arc::clone(&clock), Arc::clone(&ids));
-        let gate = GuardianGate::new(&config.guardian, metrics.clone(), its_clock, its_ids)?;
         let store = RunStore::open(&config.database, config.durability).await?;
         let pool = crate::database::open(&config.database).await?;
         let vault = Vault::open(&config, pool.clone(), Arc::clone(&clock), Arc::clone(&ids));
         let vault = Arc::new(vault.await?);
+        let its_vault = Arc::clone(&vault);
+        let gate = GuardianGate::new(
+            &config.guardian,
+            metrics.clone(),
+            its_vault,
+            Arc::clone(&clock),
+            Arc::clone(&ids),
+        )?;
         let (its_vault, its_registry) = (Arc::clone(&vault), Arc::clone(registry));
         let outbound = OutboundClient::new(&config, its_vault, its_registry, Arc::clone(&clock))?;
         let context = Self {

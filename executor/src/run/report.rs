@@ -1,5 +1,5 @@
-//! Reporting how runs ended until the registry knows it: a run that is over stays unreported in the
-//! database until then, so neither a crash nor a registry that is away loses it.
+//! Reporting how runs ended until the registry knows it, and withdrawing their approvals: a run that is
+//! over stays unreported in the database until then, so neither a crash nor a service that is away loses it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -69,12 +69,13 @@ impl OutcomeReports {
         }
     }
 
-    /// Reports the outcome of a run.
+    /// Withdraws the approvals of a run that is over, and reports its outcome.
     ///
     /// # Errors
-    /// Fails when the report should be tried again.
+    /// Fails when either should be tried again.
     async fn report_outcome(&self, run: Uuid) -> Result<(), Error> {
         let events = self.context.store.read_outline(run).await?;
+        let withdrawn = self.context.gate.withdraw_approvals(&events).await;
         let Some(mut outcome) = self.reporter.build_report(&events) else { return Ok(()) };
         // Current health, whenever the run was.
         outcome.hosts = health_of_used_hosts(&events, self.context.outbound.recent_health());
@@ -90,6 +91,9 @@ impl OutcomeReports {
                 return Err(error);
             }
         }
+        withdrawn.inspect_err(|error| {
+            tracing::warn!(%run, %error, "the approvals of a run could not be withdrawn; the executor tries again later");
+        })?;
         lock(&self.reported).push(run);
         Ok(())
     }

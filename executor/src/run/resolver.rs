@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use a2s::Digest;
 use a2s_api::Principal;
 use a2s_api::{PlanRequest, StateScope};
 use serde_json::{Map, Value};
@@ -178,7 +179,7 @@ impl RunResolver {
     /// The basis of a run, in the form that may be shown.
     ///
     /// # Errors
-    /// When there are more secrets than can be kept.
+    /// When there are more secrets than can be kept, or no key for the digest of what is not shown.
     pub(super) fn plan_basis(
         &self,
         request: &PlanRequest,
@@ -188,11 +189,20 @@ impl RunResolver {
         let PreparedRun { library, plan, inputs, recalled, credentials, hosts } = prepared;
         let secrets = RunSecrets::default();
         let shown = plan.root.masked_inputs(inputs, &secrets)?;
+        let session = request.session.as_deref().map(|session| secrets.mask_text(session));
+        let is_public = shown == *inputs && session == request.session;
+        let sealed = (!is_public).then(|| {
+            let mut actual = serde_json::json!([inputs, request.session]);
+            actual.sort_all_objects();
+            let digest = Digest::of_bytes(actual.to_string().as_bytes());
+            self.context.vault.keyed_digest("plan", digest)
+        });
         Ok(PlanBasis {
             content: PlanContents::from_documents(library, plan),
             inputs: shown,
+            sealed: sealed.transpose()?,
             recalled: recalled.clone(),
-            session: request.session.as_deref().map(|session| secrets.mask_text(session)),
+            session,
             hosts: hosts.clone(),
             credentials: UsedCredential::from_planned(credentials.list()),
             guarding: self.context.config.guardian.describe_guardians(),

@@ -32,9 +32,12 @@ pub(super) struct ShownPlan {
 pub(super) struct PlanBasis {
     /// The capability that runs.
     pub(super) content: PlanContents,
-    /// The inputs, with remembered values and defaults, in the form that may be shown. Secret inputs cannot
-    /// differ: only the caller gives them.
+    /// The inputs, with remembered values and defaults, in the form that may be shown.
     pub(super) inputs: Map<String, Value>,
+    /// The keyed digest of the true inputs and session, when a part of them is not shown. Within one plan
+    /// it cannot differ: only the caller gives secrets.
+    #[serde(default)]
+    pub(super) sealed: Option<Digest>,
     /// The inputs that were remembered, with the scope of each.
     pub(super) recalled: BTreeMap<String, StateScope>,
     /// The session, in the form that may be shown.
@@ -152,10 +155,19 @@ impl PlanBasis {
     /// # Errors
     /// Fails when an input is a number without a canonical form.
     pub(super) fn digest(&self) -> Result<Digest, DigestError> {
-        let Self { content, inputs, recalled, session, hosts, credentials, guarding, policies } =
-            self;
+        let Self {
+            content,
+            inputs,
+            sealed,
+            recalled,
+            session,
+            hosts,
+            credentials,
+            guarding,
+            policies,
+        } = self;
         let PlanContents { capability, dependencies, choices } = content;
-        let value = json!({
+        let mut value = json!({
             "plan": VERSION,
             "capability": capability,
             "dependencies": dependencies,
@@ -168,6 +180,9 @@ impl PlanBasis {
             "guardians": guarding,
             "policies": policies,
         });
+        if let Some(sealed) = sealed {
+            value["sealed"] = json!(sealed);
+        }
         canonical_json(&value).map(|bytes| Digest::of_bytes(&bytes))
     }
 }

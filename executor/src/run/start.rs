@@ -33,6 +33,7 @@ use crate::journal::sealed_values::SealedValues;
 use crate::journal::store::{CreateResult, LeaseEpoch, NewRun, PendingCommit, TenantQuota};
 use crate::plan::ExecutionPlan;
 use crate::secrets::{RunSecrets, secret_placeholder};
+use crate::vault::Vault;
 
 /// A request to start a run.
 #[derive(Debug)]
@@ -236,8 +237,8 @@ impl AdmittedRun {
             let hidden = SealedValues { values, secrets, wait_point: None };
             Some(hidden.seal(&context.vault, run, 1)?)
         };
-        let request_digest =
-            request_digest(&start.request, &secret_inputs(&execution_plan, &inputs));
+        let secret = secret_inputs(&execution_plan, &inputs);
+        let request_digest = request_digest(&start.request, &secret, &context.vault)?;
         let (asked, lease) = (Instant::now(), context.lease());
         let new = NewRun {
             name: execution_plan.root.pin.name.clone(),
@@ -399,8 +400,8 @@ fn secret_inputs(plan: &ExecutionPlan, inputs: &Map<String, Value>) -> Vec<Strin
     inputs.keys().filter(is_secret).cloned().collect()
 }
 
-/// The run that a key has started, if it was for the same request. Secret inputs are not compared: nothing
-/// is stored that could show whether they are the same.
+/// The run that a key has started, if it was for the same request. Secret inputs of a run that an earlier
+/// version started are not compared: it stored nothing that could show whether they are the same.
 async fn find_existing(
     context: &RunContext,
     run: Uuid,
@@ -410,7 +411,9 @@ async fn find_existing(
     let found = async {
         let first = context.store.read_events(run, 0, 1).await?;
         let secret = RunHeader::from_events(&first).map_or_else(Vec::new, |start| start.secrets);
-        if used_for == request_digest(request, &secret) {
+        if used_for == request_digest(request, &secret, &context.vault)?
+            || used_for == masked_request_digest(request, &secret)
+        {
             return context.read_run(run).await;
         }
         let message = format!("this idempotency key started run {run} with another request");
@@ -434,9 +437,26 @@ fn too_many(tenant: &Principal, room: TenantQuota) -> Error {
     Error::new(ErrorKind::Busy, message)
 }
 
-/// The digest of a request. It leaves out how the caller waits for the response and how the capability was
-/// found, and the `secret` inputs, which could be guessed from it.
-fn request_digest(request: &ExecutionRequest, secret: &[String]) -> Digest {
+/// The digest of a request, by which the same request is recognized. With `secret` inputs it depends on the
+/// key of the vault, so that they cannot be guessed from it.
+///
+/// # Errors
+/// [`ErrorKind::VaultKey`] without a key.
+fn request_digest(
+    request: &ExecutionRequest,
+    secret: &[String],
+    vault: &Vault,
+) -> Result<Digest, Error> {
+    let is_given = |name: &String| request.inputs.contains_key(name);
+    match secret.iter().any(is_given) {
+        true => vault.keyed_digest("start", masked_request_digest(request, &[])),
+        false => Ok(masked_request_digest(request, &[])),
+    }
+}
+
+/// The digest of a request with placeholders for the `secret` inputs. It leaves out how the caller waits for
+/// the response and how the capability was found.
+fn masked_request_digest(request: &ExecutionRequest, secret: &[String]) -> Digest {
     let ExecutionRequest { name, plan, version, digest, lock, inputs, session, .. } = request;
     let mut inputs = inputs.clone();
     for (_, value) in inputs.iter_mut().filter(|(name, _)| secret.contains(*name)) {

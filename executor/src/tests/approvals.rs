@@ -291,13 +291,48 @@ async fn a_crash_behind_the_answer_to_a_question_loses_no_approval() {
 #[tokio::test]
 async fn a_run_that_is_cancelled_waits_no_more() {
     let (world, desk, app, id) = waiting_run().await;
+    let execution_id = requested(&read_events(&app, id).await)[0].2;
     let cancelled = cancel(&app, id).await;
     assert_eq!(cancelled.run().status, RunStatus::Cancelled);
+    let reason = "the run was cancelled";
+    let withdrawal = json!({"id": "ap-pay", "executionId": execution_id, "reason": reason});
+    assert_eq!(world.guardian.withdrawals(), [withdrawal]);
     desk.settle("approved");
     let path = format!("/v1/executions/{id}/resume");
     let refused = call(&app, Method::POST, &path, &[], json!({"decision": "repeat"})).await;
     assert_eq!(refused.problem().1, "A2S305");
     assert_eq!(world.service.count("POST /pay"), 0);
+}
+
+#[tokio::test]
+async fn a_guardian_that_missed_a_withdrawal_gets_it_again() {
+    let (world, _desk, app, id) = waiting_run().await;
+    world.guardian.set_ready(false);
+    cancel(&app, id).await.run();
+    assert_eq!(world.guardian.withdrawals().len(), 1);
+    app.crash().await;
+    world.guardian.set_ready(true);
+    let app = world.open().await;
+    until("it is withdrawn", || async { world.guardian.withdrawals().len() == 2 }).await;
+    app.shutdown(Duration::ZERO).await;
+    let _app = world.open().await;
+    run(&_app, "Pay", json!({})).await;
+    assert_eq!(world.guardian.withdrawals().len(), 2, "it was recorded");
+}
+
+#[tokio::test]
+async fn every_end_of_a_run_withdraws_its_approvals() {
+    let (world, desk, app, id) = waiting_run().await;
+    desk.settle("rejected");
+    ended(&app, id).await;
+    desk.settle("pending");
+    waiting(&world, &app).await;
+    world.pass(Duration::from_secs(31 * 60));
+    let reasons = || -> Vec<Value> {
+        world.guardian.withdrawals().iter().map(|withdrawal| withdrawal["reason"].clone()).collect()
+    };
+    until("both are withdrawn", || async { reasons().len() == 2 }).await;
+    assert_eq!(reasons(), ["the run was denied"; 2]);
 }
 
 #[tokio::test]

@@ -437,13 +437,14 @@ async fn secret_input_is_not_in_a_plan() {
         // Nothing is in the database of the token either.
         assert!(what == "the plan" || !text.contains(&token));
     }
-    // The digest tells nothing: it is the same for every secret.
-    assert_eq!(plan(&app, request("another one")).await.digest, shown.digest);
+    // The digest is keyed: it differs for another secret, and the secret cannot be guessed from it.
+    assert_ne!(plan(&app, request("another one")).await.digest, shown.digest);
     assert_eq!(plan(&app, request(SECRET)).await.digest, shown.digest);
     world.crash(app).await;
 
     // It needs to be given no second time, and is used.
     let app = world.open().await;
+    assert_eq!(plan(&app, request(SECRET)).await.digest, shown.digest, "after a restart, too");
     let run = run_plan(&app, &token, &[]).await.run();
     assert_succeeded(&run);
     let sent = json!([SECRET, format!("see {SECRET}")]);

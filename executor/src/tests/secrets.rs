@@ -235,6 +235,42 @@ async fn a_guardian_changes_what_is_around_a_secret() {
     }
 }
 
+#[tokio::test]
+async fn a_guardian_gets_a_keyed_digest_of_a_masked_request() {
+    let world = World::new().await;
+    let rest = json!({
+        "parameters": [{"name": "account", "secret": true}, {"name": "note", "default": "-"}],
+        "execution": sequence(json!([
+            task("pay", "POST /pay", json!({"body": ["${account}", "${note}"]}), json!({})),
+            task("tell", "POST /tell", json!({"body": "${note}"}), json!({})),
+        ])),
+    });
+    world.registry.publish_newer("Pay", &rest);
+    let mut app = world.open().await;
+    for inputs in [
+        json!({"account": "GOOD-VENDOR"}),
+        json!({"account": "EVIL-VENDOR"}),
+        json!({"account": "GOOD-VENDOR"}),
+    ] {
+        assert_succeeded(&run(&app, "Pay", inputs).await);
+        app = world.crash_and_open(app).await;
+    }
+    let asked = world.guardian.asked();
+    let requests = |step: &str| -> Vec<&Value> {
+        let requests = asked.iter().filter(|question| {
+            question["method"] == "steps/toolCallRequest"
+                && question["params"]["context"]["stepId"] == step
+        });
+        requests.map(|question| &question["params"]["context"]["request"]).collect()
+    };
+    let [good, evil, again] = requests("pay")[..] else { panic!("{asked:?}") };
+    assert_eq!(good["body"]["checksum"], evil["body"]["checksum"], "the shown body is the same");
+    assert_ne!(good["sealed"], evil["sealed"]);
+    assert_eq!(good["sealed"], again["sealed"], "also after a restart");
+    assert_eq!(good["sealed"].as_str().map(str::len), Some(64));
+    assert!(requests("tell").iter().all(|request| request.get("sealed").is_none()));
+}
+
 /// A capability whose parameter `key` is secret.
 fn publish_inner(world: &World) {
     world.registry.publish_newer(
@@ -469,9 +505,8 @@ async fn a_refused_value_is_not_told_and_a_key_finds_its_run() {
     assert_untold("the problem", &json!(problem).to_string());
     let first = post(json!({"token": TOKEN})).await.run();
     assert_succeeded(&first);
-    // Nothing is kept that could tell whether the secret is the same.
     assert_eq!(post(json!({"token": TOKEN})).await.run().id, first.id);
-    assert_eq!(post(json!({"token": "another"})).await.run().id, first.id);
+    assert_eq!(post(json!({"token": "another"})).await.problem().1, "A2S303");
     assert_eq!(post(json!({"token": TOKEN, "note": "x"})).await.problem().1, "A2S303");
 }
 

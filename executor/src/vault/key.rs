@@ -53,6 +53,17 @@ impl SealingKey {
         &self.bytes
     }
 
+    /// A digest that only a holder of the key can compute. `purpose` separates the digests of different
+    /// things; it has no line feed.
+    pub(super) fn keyed_digest(&self, purpose: &str, digest: Digest) -> Digest {
+        let mut text = Zeroizing::new(b"a2s digest key 1\n".to_vec());
+        text.extend_from_slice(&*self.bytes);
+        let derived = Digest::of_bytes(&text);
+        let mut text = Zeroizing::new(derived.as_bytes().to_vec());
+        text.extend_from_slice(format!("{purpose}\n{digest}").as_bytes());
+        Digest::of_bytes(&text)
+    }
+
     /// The id of the key, which reveals nothing about it.
     pub(super) fn id(&self) -> &str {
         &self.id

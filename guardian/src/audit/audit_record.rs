@@ -212,7 +212,7 @@ impl AuditRecord {
         Self::new(event, time, json!({"policy": policy.digest(), "rules": policy.rule_count()}))
     }
 
-    /// Creates the record of a person's decision.
+    /// Creates the record of a person's decision, or of a withdrawal.
     pub(crate) fn from_approval(time: Timestamp, approval: &Approval) -> Self {
         let cut_text = |text: &String| truncate_text(text).into_owned();
         let approval = Approval {
@@ -307,6 +307,7 @@ pub(super) fn subject_from_details(details: &Object) -> Value {
         "user",
         "caller",
         "session",
+        "step",
         "prepared",
         "content",
     ];

@@ -12,9 +12,9 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{ApproverToken, has_token, problem};
+use super::{ApproverToken, has_token, problem, problem_with_detail};
 use crate::App;
-use crate::error::RejectionCode;
+use crate::error::{ApprovalError, RejectionCode};
 use crate::policy::{Approval, ApprovalDecision, ApprovalState as Approved};
 
 const MAX_BODY: usize = 16 << 10;
@@ -50,7 +50,7 @@ struct ApprovalDecisionRequest {
 #[derive(Debug, Serialize, ToSchema)]
 struct ApprovalStatus {
     id: String,
-    /// `pending`, `approved`, `rejected`, `used` or `expired`.
+    /// `pending`, `approved`, `rejected`, `used`, `expired` or `withdrawn`.
     status: &'static str,
     /// The time when the approval expires, decided or not.
     #[serde(rename = "expiresAt")]
@@ -72,12 +72,12 @@ struct ApprovalListQuery {
 ///
 /// With `follow` the response is a stream of server-sent events that stays open. The guardian first sends
 /// each approval that waits (`pending`), then each change (`pending`, `approved`, `rejected`, `used`,
-/// `expired`). A client that reconnects with the header Last-Event-ID receives the changes that it has
+/// `expired`, `withdrawn`). A client that reconnects with the header Last-Event-ID receives the changes that it has
 /// missed, or again all approvals that wait.
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "guardian", security(("token" = [])),
     params(
-        ("status" = Option<String>, Query, pattern = "^(pending|approved|rejected|used|expired|all)$", description = "Only approvals with this status, or all; without it, pending approvals and approvals that are decided but not used. The guardian keeps only the latest 1,000 approvals that are used or expired"),
+        ("status" = Option<String>, Query, pattern = "^(pending|approved|rejected|used|expired|withdrawn|all)$", description = "Only approvals with this status, or all; without it, pending approvals and approvals that are decided but not used. The guardian keeps only the latest 1,000 approvals that are used, expired or withdrawn"),
         ("follow" = Option<String>, Query, description = "Continue with a stream of changes as server-sent events"),
     ),
     responses(
@@ -151,8 +151,9 @@ async fn get_approval(
     params(("id" = String, Path, description = "The id of the approval, from the denial")),
     request_body(content = Option<ApprovalDecisionRequest>, content_type = "application/json"),
     responses(
-        (status = 200, description = "The approval", body = Approval),
-        (status = 404, description = "The approval is unknown, already decided or expired"),
+        (status = 200, description = "The approval; also after the same decision before", body = Approval),
+        (status = 404, description = "Unknown approval"),
+        (status = 409, description = "The approval was decided otherwise, has expired, or was withdrawn because its run ended"),
         (status = 503, description = "The guardian cannot write the audit log"),
     ),
 )]
@@ -171,8 +172,9 @@ async fn approve(
     params(("id" = String, Path, description = "The id of the approval, from the denial")),
     request_body(content = Option<ApprovalDecisionRequest>, content_type = "application/json"),
     responses(
-        (status = 200, description = "The approval", body = Approval),
-        (status = 404, description = "The approval is unknown, already decided or expired"),
+        (status = 200, description = "The approval; also after the same decision before", body = Approval),
+        (status = 404, description = "Unknown approval"),
+        (status = 409, description = "The approval was decided otherwise, has expired, or was withdrawn because its run ended"),
         (status = 503, description = "The guardian cannot write the audit log"),
     ),
 )]
@@ -191,7 +193,7 @@ async fn settle_request(
     body: Result<Bytes, BytesRejection>,
     is_approved: bool,
 ) -> Response {
-    let decided = async {
+    let decided: Result<_, ApprovalError> = async {
         let body = body.map_err(|_| RejectionCode::TooLarge)?;
         let words = match body.is_empty() {
             true => ApprovalDecisionRequest::default(),
@@ -204,9 +206,13 @@ async fn settle_request(
             ApprovalDecision { is_approved, decided_by: words.decided_by, reason: words.reason },
         )
         .await
-    };
-    match decided.await {
+    }
+    .await;
+    match decided {
         Ok(approval) => axum::Json(approval).into_response(),
-        Err(code) => problem(code),
+        Err(ApprovalError::Rejected(code)) => problem(code),
+        Err(ApprovalError::NotPending(approval)) => {
+            problem_with_detail(RejectionCode::ApprovalNotPending, &approval.describe_state())
+        }
     }
 }

@@ -5,16 +5,19 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use aos::message::ApprovalWithdrawal;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::approval::{Approval, ApprovalDecision, ApprovalRequest, ApprovalState};
+use super::approval::{
+    Approval, ApprovalDecision, ApprovalQuota, ApprovalRequest, ApprovalSettlement, ApprovalState,
+    MAX_OPEN,
+};
 use super::round_credits::RoundCredits;
 
-/// The maximum number of counts, and of approvals, that are stored at a time.
+/// The maximum number of counts that are stored at a time.
 const MAX_COUNTS: usize = 100_000;
-const MAX_APPROVALS: usize = 1_000;
-/// The maximum number of approvals that are stored after they were used or expired.
+/// The maximum number of approvals that are stored after they were used, withdrawn or expired.
 const MAX_HISTORY: usize = 1_000;
 /// The maximum number of charges of one count. When there are more, the two oldest become one.
 const MAX_CHARGES: usize = 1_024;
@@ -122,8 +125,8 @@ pub(super) enum ApprovalCheck {
     Rejected(Approval),
     /// Too many approvals are pending to request another one.
     Full,
-    /// This requester has the maximum number of pending approvals.
-    QuotaReached(usize),
+    /// This requester has the maximum number of approvals.
+    QuotaReached(ApprovalQuota),
 }
 
 impl PolicyState {
@@ -221,7 +224,11 @@ impl PolicyState {
                     ApprovalCheck::Waiting(approval.clone(), trace)
                 }
                 ApprovalState::Rejected => ApprovalCheck::Rejected(approval.clone()),
-                ApprovalState::Approved | ApprovalState::Used | ApprovalState::Expired => {
+                // An open one is not in another state.
+                ApprovalState::Approved
+                | ApprovalState::Used
+                | ApprovalState::Expired
+                | ApprovalState::Withdrawn => {
                     approval.state = ApprovalState::Used;
                     approval.used_by.clone_from(&wanted.execution);
                     let (id, execution) = (approval.id.clone(), wanted.execution);
@@ -230,13 +237,10 @@ impl PolicyState {
             };
         }
         let open = self.approvals.values().filter(|approval| approval.is_open(now));
-        if MAX_APPROVALS <= open.clone().count() {
+        if MAX_OPEN <= open.clone().count() {
             return ApprovalCheck::Full;
         }
-        let mine = open
-            .filter(|one| one.state == ApprovalState::Waiting && wanted.requester.has_pending(one));
-        let quota = wanted.requester.quota();
-        if quota <= mine.count() {
+        if let Some(quota) = wanted.requester.exceeded_quota(open) {
             return ApprovalCheck::QuotaReached(quota);
         }
         self.asked += 1;
@@ -291,17 +295,25 @@ impl PolicyState {
         approvals
     }
 
-    /// Returns a pending approval as it would be after a decision.
-    pub(crate) fn decided_approval(
+    /// Returns the effect of a decision on the approval with this id, if there is one.
+    pub(crate) fn settle_approval(
         &self,
         id: &str,
         decided: &ApprovalDecision,
         now: Timestamp,
-    ) -> Option<Approval> {
-        let waiting = |approval: &&Approval| {
-            approval.state == ApprovalState::Waiting && now < approval.expires_at
-        };
-        self.approvals.get(id).filter(waiting).map(|approval| approval.with_decision(decided, now))
+    ) -> Option<ApprovalSettlement> {
+        self.approvals.get(id).map(|approval| approval.settle(decided, now))
+    }
+
+    /// Returns the open approvals that these notices withdraw, as they become.
+    pub(crate) fn withdrawn_approvals(
+        &self,
+        notices: &[ApprovalWithdrawal],
+        now: Timestamp,
+    ) -> Vec<Approval> {
+        let withdraw =
+            |notice: &ApprovalWithdrawal| self.approvals.get(&notice.id)?.withdraw(notice, now);
+        notices.iter().filter_map(withdraw).collect()
     }
 
     /// Returns the approval with this id, in any state.
@@ -392,6 +404,7 @@ mod tests {
         ApprovalRequest {
             rule: "r",
             binding: binding.to_owned(),
+            earlier_binding: binding.to_owned(),
             within: SignedDuration::from_hours(1),
             requester: ApprovalRequester { user: user.map(text), caller: None },
             execution: execution.map(text),
@@ -401,7 +414,7 @@ mod tests {
     #[test]
     fn there_is_an_end_to_what_waits() {
         let mut memory = PolicyState::default();
-        for n in 0..MAX_APPROVALS {
+        for n in 0..MAX_OPEN {
             let user = format!("u-{}", n / 100);
             let wanted = wanted_by(&n.to_string(), Some(&user), None);
             assert!(matches!(memory.request_approval(wanted, at(0)), ApprovalCheck::Waiting(..)));
@@ -422,7 +435,9 @@ mod tests {
                 memory.request_approval(wanted_by(&format!("{user:?}{n}"), user, None), at(second))
             };
             assert!((0..quota).all(|n| matches!(ask(n, 0), ApprovalCheck::Waiting(..))));
-            assert!(matches!(ask(quota, 1), ApprovalCheck::QuotaReached(most) if most == quota));
+            assert!(
+                matches!(ask(quota, 1), ApprovalCheck::QuotaReached(reached) if reached.most == quota)
+            );
             assert!(
                 matches!(ask(0, 1), ApprovalCheck::Waiting(..)),
                 "what waits already still waits"
@@ -433,6 +448,25 @@ mod tests {
     }
 
     #[test]
+    fn users_of_one_token_leave_room_for_other_tokens() {
+        let mut memory = PolicyState::default();
+        let mut ask = |user: usize, caller: &str, n: usize| {
+            let user = format!("u{user}");
+            let wanted = wanted_by(&format!("{user}{n}"), Some(&user), None);
+            let requester =
+                ApprovalRequester { caller: Some(caller.to_owned()), ..wanted.requester.clone() };
+            memory.request_approval(ApprovalRequest { requester, ..wanted }, at(0))
+        };
+        for user in 0..5 {
+            assert!((0..100).all(|n| matches!(ask(user, "t", n), ApprovalCheck::Waiting(..))));
+        }
+        assert!(
+            matches!(ask(6, "t", 0), ApprovalCheck::QuotaReached(reached) if reached.most == 500)
+        );
+        assert!(matches!(ask(6, "other", 0), ApprovalCheck::Waiting(..)));
+    }
+
+    #[test]
     fn quota_used_by_an_execution_is_its_own() {
         let mut memory = PolicyState::default();
         let ask = |memory: &mut PolicyState, execution, second| {
@@ -440,7 +474,8 @@ mod tests {
         };
         let approve = |memory: &mut PolicyState, id: &str| {
             let decided = ApprovalDecision { is_approved: true, decided_by: None, reason: None };
-            let approved = memory.decided_approval(id, &decided, at(0)).unwrap();
+            let settled = memory.settle_approval(id, &decided, at(0));
+            let Some(ApprovalSettlement::Decided(approved)) = settled else { panic!() };
             memory.set_approval(approved);
         };
         let ApprovalCheck::Waiting(first, _) = ask(&mut memory, Some("x"), 0) else { panic!() };
@@ -486,7 +521,8 @@ mod tests {
             panic!()
         };
         let decided = ApprovalDecision { is_approved: true, decided_by: None, reason: None };
-        let approved = memory.decided_approval(&asked.id, &decided, at(2)).unwrap();
+        let settled = memory.settle_approval(&asked.id, &decided, at(2));
+        let Some(ApprovalSettlement::Decided(approved)) = settled else { panic!() };
         memory.set_approval(approved);
         let ApprovalCheck::Used(trace) = memory.request_approval(wanted("b"), at(3)) else {
             panic!()

@@ -1,6 +1,6 @@
 //! What a person has to approve.
 
-use aos::message::{MethodCall, Request};
+use aos::message::{ApprovalWithdrawal, MethodCall, Ping, Request};
 use guardian::{PolicySource, TokenDigest};
 use serde_json::{Value, json};
 
@@ -68,7 +68,9 @@ async fn what_was_approved_is_allowed_once() {
         first["message"].as_str().unwrap().starts_with("Large amounts need a person."),
         "{first}"
     );
-    assert_eq!(waiting(&ask(&world, &inputs, 2).await), id, "nobody is asked twice for the same");
+    assert_eq!(waiting(&ask(&world, &inputs, 1).await), id, "nobody is asked twice for the same");
+    let other = waiting(&ask(&world, &inputs, 2).await);
+    assert_ne!(other, id, "two runs that wait have two approvals");
 
     let (status, approval) = settle(&world, &id, "approve", Some("s3cret")).await;
     assert_eq!(
@@ -77,10 +79,9 @@ async fn what_was_approved_is_allowed_once() {
     );
     // The order of members is no content.
     let same = json!({"amount": 500, "to": {"name": "Y", "iban": "X"}});
-    assert_eq!(ask(&world, &same, 3).await["decision"], "allow");
-    let next = waiting(&ask(&world, &inputs, 4).await);
-    assert_ne!(next, id, "one approval is for one act");
-    assert_eq!(settle(&world, &id, "approve", Some("s3cret")).await.0, 404);
+    assert_eq!(ask(&world, &same, 1).await["decision"], "allow");
+    assert_eq!(waiting(&ask(&world, &inputs, 2).await), other, "the other run still waits");
+    assert!(![id, other].contains(&waiting(&ask(&world, &inputs, 4).await)));
     world.records();
 }
 
@@ -97,16 +98,26 @@ async fn an_approval_is_for_exactly_what_was_asked() {
         json!({"amount": 500, "to": "X", "more": null}),
         json!({"amount": 500.0, "to": "X"}),
     ] {
-        assert_ne!(waiting(&ask(&world, &other, 2).await), id, "{other}");
+        assert_ne!(waiting(&ask(&world, &other, 1).await), id, "{other}");
     }
-    let mut by_another = pay(&inputs, 3);
-    let mut for_another = pay(&inputs, 3);
-    let mut of_another = pay(&inputs, 3);
-    for (request, change) in [(&mut by_another, 0), (&mut for_another, 1), (&mut of_another, 2)] {
+    let [mut by_another, mut for_another, mut of_another, mut with_another_secret] =
+        [(); 4].map(|()| pay(&inputs, 1));
+    let changed = [
+        (&mut by_another, 0),
+        (&mut for_another, 1),
+        (&mut of_another, 2),
+        (&mut with_another_secret, 3),
+    ];
+    for (request, change) in changed {
         let MethodCall::ToolCallRequest(step) = &mut request.call else { panic!("no call") };
         match change {
             0 => step.context.agent.id = "agent-2".to_owned(),
             1 => step.context.user = Some(aos::message::User::new("u-2".to_owned())),
+            3 => {
+                let sealed = json!({"method": "POST", "sealed": "0123"});
+                let sealed = sealed.as_object().unwrap().clone();
+                step.context.extra.insert("request".to_owned(), sealed);
+            }
             _ => {
                 let capability = step.context.extra.get_mut("capability").unwrap();
                 capability.insert("checksum".to_owned(), "sha256:01".into());
@@ -114,7 +125,7 @@ async fn an_approval_is_for_exactly_what_was_asked() {
         }
         assert_ne!(waiting(&world.ask(request).await), id, "{change}");
     }
-    assert_eq!(ask(&world, &inputs, 4).await["decision"], "allow");
+    assert_eq!(ask(&world, &inputs, 1).await["decision"], "allow");
 }
 
 /// Two integers that floating point cannot tell apart are two amounts.
@@ -124,7 +135,7 @@ async fn large_numbers_are_told_apart() {
     let of = |amount: u64| json!({"amount": amount});
     let id = waiting(&ask(&world, &of(9_007_199_254_740_992), 1).await);
     settle(&world, &id, "approve", Some("s3cret")).await;
-    assert_ne!(waiting(&ask(&world, &of(9_007_199_254_740_993), 2).await), id);
+    assert_ne!(waiting(&ask(&world, &of(9_007_199_254_740_993), 1).await), id);
 }
 
 #[tokio::test]
@@ -151,13 +162,17 @@ async fn everything_has_an_end() {
     let inputs = json!({"amount": 500});
     let id = waiting(&ask(&world, &inputs, 1).await);
     world.wait(30 * 60);
-    assert_eq!(settle(&world, &id, "approve", Some("s3cret")).await.0, 404, "it waits no more");
+    let (status, problem) = settle(&world, &id, "approve", Some("s3cret")).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("approval_not_waiting")));
+    assert!(problem["detail"].as_str().unwrap().contains("expired at"), "{problem}");
     let next = waiting(&ask(&world, &inputs, 2).await);
     assert_ne!(next, id);
     world.wait(60);
     assert_eq!(settle(&world, &next, "approve", Some("s3cret")).await.0, 200);
-    world.wait(30 * 60);
-    assert_ne!(waiting(&ask(&world, &inputs, 3).await), next, "it is good no more");
+    world.wait(30 * 60 - 1);
+    assert_eq!(status(&world, &next, Some("s3cret")).await.1["status"], "approved");
+    world.wait(1);
+    assert_ne!(waiting(&ask(&world, &inputs, 2).await), next, "it is good no more");
 }
 
 #[tokio::test]
@@ -166,14 +181,17 @@ async fn what_was_rejected_is_denied_until_its_end() {
     let inputs = json!({"amount": 500});
     let id = waiting(&ask(&world, &inputs, 1).await);
     assert_eq!(settle(&world, &id, "reject", Some("s3cret")).await.1["state"], "rejected");
-    assert_eq!(settle(&world, &id, "approve", Some("s3cret")).await.0, 404, "it is decided");
-    let denied = ask(&world, &inputs, 2).await;
+    let (status, problem) = settle(&world, &id, "approve", Some("s3cret")).await;
+    assert_eq!(status, 409);
+    assert!(problem["detail"].as_str().unwrap().contains("already rejected by ada"), "{problem}");
+    assert_eq!(settle(&world, &id, "reject", Some("s3cret")).await.0, 200, "the same again");
+    let denied = ask(&world, &inputs, 1).await;
     assert_eq!(
         (&denied["decision"], &denied["reasonCode"]),
         (&json!("deny"), &json!(["approval_rejected"]))
     );
     world.wait(30 * 60);
-    assert_ne!(waiting(&ask(&world, &inputs, 3).await), id);
+    assert_ne!(waiting(&ask(&world, &inputs, 1).await), id);
 }
 
 #[tokio::test]
@@ -186,17 +204,17 @@ async fn a_restart_changes_nothing() {
     let third = waiting(&ask(&world, &three, 1).await);
     settle(&world, &second, "approve", Some("s3cret")).await;
     settle(&world, &third, "approve", Some("s3cret")).await;
-    assert_eq!(ask(&world, &three, 2).await["decision"], "allow");
+    assert_eq!(ask(&world, &three, 1).await["decision"], "allow");
     let before = world.send("GET", "/v1/approvals", Some("s3cret"), Vec::new()).await;
     world = world.restart();
     assert_eq!(world.send("GET", "/v1/approvals", Some("s3cret"), Vec::new()).await, before);
-    assert_eq!(waiting(&ask(&world, &one, 2).await), first, "it still waits");
-    assert_eq!(ask(&world, &two, 2).await["decision"], "allow", "it is still good");
+    assert_eq!(waiting(&ask(&world, &one, 1).await), first, "it still waits");
+    assert_eq!(ask(&world, &two, 1).await["decision"], "allow", "it is still good");
     assert_ne!(waiting(&ask(&world, &three, 3).await), third, "it is still used");
     world = world.restart();
     assert_ne!(waiting(&ask(&world, &two, 3).await), second);
     assert_eq!(settle(&world, &first, "approve", Some("s3cret")).await.0, 200);
-    assert_eq!(ask(&world, &one, 3).await["decision"], "allow");
+    assert_eq!(ask(&world, &one, 1).await["decision"], "allow");
 }
 
 #[tokio::test]
@@ -229,7 +247,7 @@ async fn a_preview_asks_nobody_and_uses_nothing_up() {
     );
     let (_, list) = world.send("GET", "/v1/approvals", Some("s3cret"), Vec::new()).await;
     assert_eq!(list, json!({"approvals": []}));
-    let id = waiting(&ask(&world, &inputs, 2).await);
+    let id = waiting(&ask(&world, &inputs, 1).await);
     settle(&world, &id, "approve", Some("s3cret")).await;
     for _ in 0..3 {
         let told = world.ask(&preview).await;
@@ -239,8 +257,9 @@ async fn a_preview_asks_nobody_and_uses_nothing_up() {
             "an approval is for one act, and not for as many as are called a preview"
         );
     }
-    assert_eq!(ask(&world, &inputs, 3).await["decision"], "allow", "the preview has not used it");
-    let id = waiting(&ask(&world, &inputs, 4).await);
+    assert_eq!(ask(&world, &inputs, 1).await["decision"], "allow", "the preview has not used it");
+    world.wait(30 * 60);
+    let id = waiting(&ask(&world, &inputs, 1).await);
     settle(&world, &id, "reject", Some("s3cret")).await;
     assert_eq!(world.ask(&preview).await["reasonCode"], json!(["approval_rejected"]));
 }
@@ -283,7 +302,7 @@ async fn the_log_tells_who_has_decided_what() {
     let inputs = json!({"amount": 500});
     let id = waiting(&ask(&world, &inputs, 1).await);
     settle(&world, &id, "approve", Some("s3cret")).await;
-    ask(&world, &inputs, 2).await;
+    ask(&world, &inputs, 1).await;
     let records = world.records();
     let told: Vec<_> = records
         .iter()
@@ -411,7 +430,82 @@ async fn an_approval_is_for_the_pair_of_user_and_token() {
     for (user, caller) in [("bob", Some("desk")), ("ann", Some("shop")), ("ann", None)] {
         assert_ne!(waiting(&world.ask(&of(user, caller, 1)).await), id, "{user} {caller:?}");
     }
-    assert_eq!(world.ask(&of("ann", Some("desk"), 2)).await["decision"], "allow");
+    assert_eq!(world.ask(&of("ann", Some("desk"), 1)).await["decision"], "allow");
+}
+
+#[tokio::test]
+async fn approving_at_the_same_time_is_one_approval() {
+    let world = world();
+    let inputs = json!({"amount": 500});
+    let id = waiting(&ask(&world, &inputs, 1).await);
+    let parallel = (0..10).map(|_| settle(&world, &id, "approve", Some("s3cret")));
+    for (status, approval) in futures::future::join_all(parallel).await {
+        assert_eq!((status, &approval["state"]), (200, &json!("approved")), "{approval}");
+    }
+    assert_eq!(ask(&world, &inputs, 1).await["decision"], "allow");
+    let (status, approval) = settle(&world, &id, "approve", Some("s3cret")).await;
+    assert_eq!((status, &approval["state"]), (200, &json!("used")), "also after its use");
+    let (status, problem) = settle(&world, &id, "reject", Some("s3cret")).await;
+    assert_eq!(status, 409);
+    assert!(problem["detail"].as_str().unwrap().contains("approved by ada, and used"));
+    let approved = world.records().into_iter().filter(|record| record["event"] == "approval");
+    assert_eq!(approved.count(), 1);
+}
+
+/// The response to a ping that withdraws the approval of an execution.
+async fn withdraw(world: &World, id: &str, execution: &str) -> Value {
+    let withdrawal = ApprovalWithdrawal {
+        id: id.to_owned(),
+        execution_id: execution.to_owned(),
+        reason: "the run was cancelled".to_owned(),
+    };
+    let ping = Ping::default().with_withdrawals(&[withdrawal]);
+    world.ask(&Request::new(1, ping)).await
+}
+
+#[tokio::test]
+async fn an_approval_ends_with_its_run() {
+    let mut world = world();
+    let inputs = json!({"amount": 500});
+    let pending = waiting(&ask(&world, &inputs, 1).await);
+    let approved = waiting(&ask(&world, &inputs, 2).await);
+    settle(&world, &approved, "approve", Some("s3cret")).await;
+    let used = waiting(&ask(&world, &inputs, 3).await);
+    settle(&world, &used, "approve", Some("s3cret")).await;
+    ask(&world, &inputs, 3).await;
+    withdraw(&world, &pending, "x-9").await;
+    assert_eq!(status(&world, &pending, Some("s3cret")).await.1["status"], "pending");
+    for (id, execution) in [(&pending, "x-1"), (&approved, "x-2"), (&used, "x-3")] {
+        for _ in 0..2 {
+            assert_eq!(withdraw(&world, id, execution).await["status"], "connected");
+        }
+    }
+    world = world.restart();
+    for (id, expected) in [(&pending, "withdrawn"), (&approved, "withdrawn"), (&used, "used")] {
+        assert_eq!(status(&world, id, Some("s3cret")).await.1["status"], expected);
+    }
+    let (_, list) =
+        world.send("GET", "/v1/approvals?status=withdrawn", Some("s3cret"), Vec::new()).await;
+    assert_eq!(list["approvals"].as_array().unwrap().len(), 2);
+    assert_eq!(list["approvals"][0]["reason"], "the run was cancelled");
+    for (id, word) in [(&pending, "approve"), (&pending, "reject"), (&approved, "approve")] {
+        let (status, problem) = settle(&world, id, word, Some("s3cret")).await;
+        assert_eq!(status, 409);
+        assert!(problem["detail"].as_str().unwrap().contains("the run was cancelled"), "{problem}");
+    }
+    let next = waiting(&ask(&world, &inputs, 4).await);
+    assert!(![pending, approved, used].contains(&next), "a new run asks anew");
+    world.records();
+}
+
+#[tokio::test]
+async fn a_withdrawal_that_cannot_be_recorded_is_sent_again() {
+    let source = PolicySource::Text(POLICY.to_owned());
+    let world = World::with(source, |config| config.max_audit_bytes = Some(2_400));
+    let id = waiting(&ask(&world, &json!({"amount": 500}), 1).await);
+    while world.ask(&call("t", &json!({}))).await["decision"] == "allow" {}
+    assert_eq!(withdraw(&world, &id, "x-1").await["status"], "error");
+    assert_eq!(world.app.approvals()[0].state, guardian::ApprovalState::Waiting);
 }
 
 #[tokio::test]
@@ -468,7 +562,7 @@ async fn followers_see_what_waits_and_each_change() {
     assert_eq!((event.as_str(), &id), ("pending", &first));
     let second = waiting(&ask(&world, &json!({"amount": 502}), 2).await);
     settle(&world, &first, "approve", Some("s3cret")).await;
-    ask(&world, &json!({"amount": 501}), 3).await;
+    ask(&world, &json!({"amount": 501}), 1).await;
     let third = waiting(&ask(&world, &json!({"amount": 503}), 4).await);
     settle(&world, &third, "reject", Some("s3cret")).await;
     let expected = [

@@ -102,21 +102,27 @@ fn print(approval: &Approval, output: &mut CommandOutput) {
         ApprovalState::Rejected => (BAD, "rejected"),
         ApprovalState::Used => (DIM, "used"),
         ApprovalState::Expired => (DIM, "expired"),
+        ApprovalState::Withdrawn => (DIM, "withdrawn"),
     };
     let text = |value: &Value| sanitize(value.as_str().unwrap_or_default()).into_owned();
     let tool = subject.get("tool").or_else(|| subject.get("method")).map(text).unwrap_or_default();
     output.line(format_args!(
         "{NAME}{id}{NAME:#}  {style}{word}{style:#}  {tool}  {DIM}rule {rule}, since {asked:.0}, until {until:.0}{DIM:#}"
     ));
-    if let Some(by) = &approval.decided_by {
-        let reason = approval.reason.as_deref().map_or_else(String::new, |r| format!(": {r}"));
-        output.line(format_args!("  by {}{}", sanitize(by), sanitize(&reason)));
+    let reason = approval.reason.as_deref().unwrap_or_default();
+    match &approval.decided_by {
+        Some(by) if reason.is_empty() => output.line(format_args!("  by {}", sanitize(by))),
+        Some(by) => output.line(format_args!("  by {}: {}", sanitize(by), sanitize(reason))),
+        None if reason.is_empty() => {}
+        None => output.line(format_args!("  {}", sanitize(reason))),
     }
     for (label, pointer) in [
         ("agent", "/agent/name"),
         ("user", "/user"),
         ("caller", "/caller"),
         ("session", "/session"),
+        ("run", "/capability/run"),
+        ("step", "/step"),
         ("capability", "/capability/name"),
         ("host", "/capability/host"),
         ("method", "/prepared/method"),

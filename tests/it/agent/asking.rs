@@ -161,6 +161,24 @@ fn a_weak_match_runs_only_after_a_yes() {
 }
 
 #[test]
+fn a_yes_to_an_action_covers_its_secret_inputs() {
+    let mut world = World::among(vec![super::conversations::keeper()], &[]);
+    world.start();
+    let act = super::conversations::VAULT.replace("get:\n", "post:\n");
+    world.publish(&act);
+    let sentence = "open the bank vault for Ada";
+    let asked = post(&world, &json!({"message": sentence, "inputs": {"code": "opensesame"}}));
+    assert!(asked["question"]["actions"].is_array(), "{asked}");
+    let reply = |code: &str| {
+        let pending = &asked["question"]["pending"];
+        post(&world, &json!({"message": "yes", "pending": pending, "inputs": {"code": code}}))
+    };
+    assert_eq!(reply("another")["status"], "input_required");
+    assert_eq!(world.standin("vault.example.com").requests(), 0);
+    assert_eq!(reply("opensesame")["status"], "completed");
+}
+
+#[test]
 fn of_two_equal_capabilities_the_user_chooses() {
     let world = world();
     for (name, side) in [("GetTideNorth", "north"), ("GetTideSouth", "south")] {

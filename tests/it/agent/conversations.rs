@@ -1,7 +1,7 @@
 //! What people say, and what comes of it.
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{any, get};
 use serde_json::{Value, json};
 use test_support::mock_services::MockServiceBuilder;
 
@@ -213,7 +213,7 @@ execution:
 
 /// The service that it asks.
 pub(crate) fn keeper() -> MockServiceBuilder {
-    let router = Router::new().route("/open", get(async || axum::Json(json!({"open": true}))));
+    let router = Router::new().route("/open", any(async || axum::Json(json!({"open": true}))));
     MockServiceBuilder::for_host("vault.example.com", router)
 }
 

@@ -91,6 +91,41 @@ fn start_waiting(world: &World) -> (Child, String) {
     (child, told)
 }
 
+#[test]
+fn an_approval_is_for_one_run_and_ends_with_it() {
+    let mut world = World::down(&[]);
+    let policy = world.write("policy.yaml", POLICY);
+    world.add_flags(&["--policy", &policy]);
+    world.start();
+    let waiting = [start_waiting(&world).0, start_waiting(&world).0];
+    let listed = world.a2s(&["guardian", "approvals", "--json"]).exits(0).one();
+    let field = |n: usize, pointer: &str| {
+        listed["approvals"][n].pointer(pointer).unwrap().as_str().unwrap().to_owned()
+    };
+    let [first, second] = [0, 1].map(|n| (field(n, "/id"), field(n, "/subject/capability/run")));
+    assert!(first.0 != second.0 && first.1 != second.1, "{listed}");
+    let shown = world.a2s(&["guardian", "approvals"]).exits(0).stdout;
+    assert!(shown.contains(&first.1) && shown.contains(&second.1), "{shown}");
+
+    world.a2s(&["cancel", &first.1]).exits(0);
+    let gone = world.a2s(&["guardian", "approve", &first.0]).exits(1);
+    assert!(gone.stderr.contains("is withdrawn: the run was cancelled"), "{gone:?}");
+    let left = world.a2s(&["guardian", "approvals", "--json"]).exits(0).one();
+    assert_eq!(left["approvals"].as_array().map(Vec::len), Some(1), "{left}");
+    let closed = ["guardian", "approvals", "--status", "withdrawn"];
+    assert!(world.a2s(&closed).exits(0).stdout.contains(&first.0));
+
+    world.a2s(&["guardian", "approve", &second.0]).exits(0);
+    let ended = waiting.map(|waiting| waiting.wait_with_output().unwrap().status.code());
+    assert_eq!(ended[1], Some(0), "{ended:?}");
+    let (third, _) = start_waiting(&world);
+    assert_eq!(world.standin("dogapi.dog").requests(), 1, "the third run waits for its own");
+    let listed = world.a2s(&["guardian", "approvals", "--json"]).exits(0).one();
+    let id = listed["approvals"][0]["id"].as_str().unwrap();
+    world.a2s(&["guardian", "reject", id]).exits(0);
+    assert_eq!(third.wait_with_output().unwrap().status.code(), Some(3));
+}
+
 /// A run names the approval that it waits for, its owner gives it, and the run goes on, once.
 #[test]
 fn a_person_approves_and_the_log_tells_it() {
@@ -110,8 +145,11 @@ fn a_person_approves_and_the_log_tells_it() {
 
     let settle = ["guardian", "approve", id, "--by", "ada", "--reason", "nice dogs"];
     assert!(world.a2s(&settle).exits(0).stdout.contains("approved"));
-    let again = world.a2s(&settle).exits(1);
-    assert!(again.stderr.contains("approval_not_waiting"), "{again:?}");
+    std::thread::scope(|threads| {
+        for _ in 0..10 {
+            threads.spawn(|| world.a2s(&settle).exits(0));
+        }
+    });
     // It goes on by itself, and who watches it sees its end.
     let ended = waiting.wait_with_output().unwrap();
     let run: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
@@ -124,6 +162,10 @@ fn a_person_approves_and_the_log_tells_it() {
     world.a2s(&["guardian", "reject", id]).exits(0);
     assert_eq!(other.wait_with_output().unwrap().status.code(), Some(3));
     assert_eq!(world.standin("dogapi.dog").requests(), 1);
+
+    let again = world.a2s(&["guardian", "approve", id]).exits(1);
+    assert!(again.stderr.contains("approval_not_waiting"), "{again:?}");
+    assert!(again.stderr.contains("already rejected"), "{again:?}");
 
     let show = |filter: &[&str]| {
         let arguments = [&["guardian", "audit", "show", "--json"], filter].concat();

@@ -154,6 +154,36 @@ fn a_guardian_sees_no_secret_input() {
 }
 
 #[test]
+fn a_confirmation_covers_secret_inputs() {
+    let world = World::up(&[]);
+    publish_secret(&world);
+    let (url, token) = (world.url().to_owned(), world.token());
+    RUNTIME.block_on(async {
+        let client = Client::open(&url, Some(&token), json!({})).await;
+        for (name, sent) in [("PostSecret", 1), ("UseSecret", 2)] {
+            let call = |key: &str, confirmed: &Value| {
+                let inputs = json!({"key": key, "place": "Bern"});
+                let mut call = json!({"name": name, "inputs": inputs});
+                if !confirmed.is_null() {
+                    call["a2s_confirm"] = confirmed.clone();
+                }
+                call
+            };
+            let good = call("GOOD-VENDOR", &Value::Null);
+            let shown = client.call(1, "execute_capability", good).await;
+            let confirmed = &shown.answer["result"]["_meta"]["a2s/error"]["details"]["a2s_confirm"];
+            assert!(confirmed.is_string(), "{shown:?}");
+            let evil = client.call(2, "execute_capability", call("EVIL-VENDOR", confirmed)).await;
+            assert!(evil.text().contains("the user must confirm it"), "{evil:?}");
+            assert_eq!(world.standin("api.twitter.com").requests(), sent - 1);
+            let ran = client.call(3, "execute_capability", call("GOOD-VENDOR", confirmed)).await;
+            assert_eq!(ran.content()["status"], "succeeded", "{ran:?}");
+            assert_eq!(world.standin("api.twitter.com").requests(), sent);
+        }
+    });
+}
+
+#[test]
 fn a_guardian_sees_no_input_of_which_nothing_is_known() {
     let (world, heard) = guarded();
     publish_secret(&world);

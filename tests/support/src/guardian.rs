@@ -1,6 +1,7 @@
 //! Guardians that do as a test says.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::extract::State;
@@ -22,6 +23,10 @@ pub struct RecordingGuardian {
     decide: Mutex<Option<Decide>>,
     /// The policy in its response to a ping.
     policy: Mutex<Option<&'static str>>,
+    /// The withdrawals of approvals in its pings.
+    withdrawals: Mutex<Vec<Value>>,
+    /// Set when its status in the response to a ping is `error`.
+    is_unready: AtomicBool,
 }
 
 impl fmt::Debug for RecordingGuardian {
@@ -40,6 +45,17 @@ impl RecordingGuardian {
     #[must_use]
     pub fn asked(&self) -> Vec<Value> {
         self.asked.lock().unwrap().clone()
+    }
+
+    /// The withdrawals of approvals so far.
+    #[must_use]
+    pub fn withdrawals(&self) -> Vec<Value> {
+        self.withdrawals.lock().unwrap().clone()
+    }
+
+    /// Sets the readiness that the guardian states.
+    pub fn set_ready(&self, is_ready: bool) {
+        self.is_unready.store(!is_ready, Ordering::SeqCst);
     }
 
     /// Sets the policy that the guardian states.
@@ -68,8 +84,11 @@ async fn ask(
 ) -> Json<Value> {
     if question["method"] == "ping" {
         let policy = *guardian.policy.lock().unwrap();
+        let withdrawn = question["params"]["metadata"]["withdrawnApprovals"].as_array();
+        guardian.withdrawals.lock().unwrap().extend(withdrawn.into_iter().flatten().cloned());
+        let is_unready = guardian.is_unready.load(Ordering::SeqCst);
         let pong = json!({
-            "status": "connected", "version": "1", "timestamp": "2026-01-02T03:04:05Z",
+            "status": if is_unready { "error" } else { "connected" }, "version": "1", "timestamp": "2026-01-02T03:04:05Z",
             "metadata": {"policy": policy},
         });
         return rpc_result(&question, pong);

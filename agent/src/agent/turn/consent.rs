@@ -24,10 +24,29 @@ pub(super) fn action(
     }
 }
 
-/// Returns the digest that binds a confirmation to these actions: names, versions, checksums and inputs.
-/// For a secret input it covers only the name, so that the digest does not reveal the value.
-pub(super) fn digest(actions: &[AgentAction]) -> Digest {
-    let actions = actions.iter().map(|action| json!([action.capability, sorted(&action.inputs)]));
+/// An action that needs a confirmation.
+#[derive(Debug)]
+pub(super) struct UnconfirmedAction {
+    pub(super) action: AgentAction,
+    /// The digest of the plan, when the action has secret inputs: it covers their values, and only the
+    /// executor can compute it.
+    pub(super) sealed: Option<Digest>,
+}
+
+impl UnconfirmedAction {
+    fn to_json(&self) -> Value {
+        let Self { action: AgentAction { capability, inputs, .. }, sealed } = self;
+        match sealed {
+            None => json!([capability, sorted(inputs)]),
+            Some(sealed) => json!([capability, sorted(inputs), sealed]),
+        }
+    }
+}
+
+/// Returns the digest that binds a confirmation to these actions: names, versions, checksums and inputs. It
+/// does not reveal secret inputs.
+pub(super) fn digest<'a>(actions: impl IntoIterator<Item = &'a UnconfirmedAction>) -> Digest {
+    let actions = actions.into_iter().map(UnconfirmedAction::to_json);
     Digest::of_bytes(Value::Array(actions.collect()).to_string().as_bytes())
 }
 
@@ -76,13 +95,13 @@ pub fn collect_requests(steps: &[PlannedStep], requests: &mut Vec<String>) {
 mod tests {
     use super::*;
 
-    fn post(checksum: &str, inputs: &Value) -> AgentAction {
+    fn post(checksum: &str, inputs: &Value) -> UnconfirmedAction {
         let checksum = format!("sha256:{}", checksum.repeat(64));
         let pin = json!({"name": "Post", "version": "1.0.0", "checksum": checksum});
-        serde_json::from_value(json!({
+        let action = json!({
             "capability": pin, "description": "", "requests": [], "hosts": [], "inputs": inputs,
-        }))
-        .unwrap()
+        });
+        UnconfirmedAction { action: serde_json::from_value(action).unwrap(), sealed: None }
     }
 
     #[test]
@@ -96,6 +115,10 @@ mod tests {
             vec![post("0", &json!({"text": "hi", "to": {"a": 2, "b": 1}}))],
             vec![post("0", &json!({"text": "hi"}))],
             vec![],
+            vec![UnconfirmedAction {
+                sealed: Some(Digest::of_bytes(b"plan")),
+                ..post("0", &json!({"text": "hi", "to": {"a": 1, "b": 2}}))
+            }],
         ] {
             assert_ne!(digest(&other), said, "{other:?}");
         }

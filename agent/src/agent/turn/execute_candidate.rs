@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use a2s::{CapabilityInterface, Document, HIDDEN, InputField, Permission};
 use a2s_api::{
-    AgentAction, AgentEvent, AgentQuestion, AgentStatus, CapabilityRef, ExecutionRequest,
+    AgentEvent, AgentQuestion, AgentStatus, CapabilityRef, ExecutionRequest,
     PendingQuestion, PlanRequest, PlanResponse, RunStatus, SkippedCandidate,
 };
 use serde_json::{Map, Value};
 
 use super::AgentTurn;
 use super::candidate_search::{CandidateCapability, SubTask};
-use super::consent;
+use super::consent::{self, UnconfirmedAction};
 use super::intent::UserIntent;
 use super::supply::InputSupply;
 use super::waiting::{describe_run, skipped_run};
@@ -29,7 +29,7 @@ pub(super) struct PreparedRun {
     secrets: Vec<String>,
     pub(super) effects: EffectScope,
     /// The action for confirmation; none when every task of the plan is read-only.
-    pub(super) action: Option<AgentAction>,
+    pub(super) action: Option<UnconfirmedAction>,
 }
 
 /// The possible effects of a capability.
@@ -69,10 +69,10 @@ impl PreparedRun {
     /// The question for a consent, with the same query and this capability first.
     pub(super) fn question(&self, intent: &UserIntent) -> AgentQuestion {
         let pin = self.candidate.pin.clone();
-        let actions: Vec<AgentAction> = self.action.iter().cloned().collect();
         let mut pending =
             pending_question(pin, self.inputs.clone(), &self.secrets, Vec::new(), intent);
-        pending.consent = Some(consent::digest(&actions));
+        pending.consent = Some(consent::digest(&self.action));
+        let actions = self.action.iter().map(|it| it.action.clone()).collect();
         AgentQuestion { actions, ..AgentQuestion::new(pending) }
     }
 }
@@ -172,7 +172,10 @@ impl AgentTurn<'_> {
             (name.clone(), shown)
         });
         let shown: Map<String, Value> = shown.collect();
-        let action = (!is_read_only).then(|| consent::action(&choice, &plan, shown.clone()));
+        let action = (!is_read_only).then(|| UnconfirmedAction {
+            action: consent::action(&choice, &plan, shown.clone()),
+            sealed: plan.digest.filter(|_| shown != inputs),
+        });
         let effects = EffectScope::from_plan(&plan, !read_only);
         let plan = PlanResponse {
             token: None,

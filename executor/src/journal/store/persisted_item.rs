@@ -115,9 +115,10 @@ kinds! {
 }
 
 kinds! {
-    /// Returns true when an event begins or ends a run, or is one of its requests.
+    /// Returns true when an event begins or ends a run, or is one of its requests, also for an approval.
     is_in_outline, OUTLINE:
     RunStarted "run_started",
+    ApprovalRequested "approval_requested",
     Sending "sending",
     RunFinished "run_finished",
 }

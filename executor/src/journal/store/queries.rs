@@ -272,7 +272,7 @@ impl RunStore {
         Ok(count.unsigned_abs())
     }
 
-    /// Reads the events that begin and end a run, and those of its requests.
+    /// Reads the events that begin and end a run, and those of its requests and approvals.
     pub(crate) async fn read_outline(&self, run: Uuid) -> Result<Vec<RunEvent>, Error> {
         const SQL: &str = "SELECT event FROM event
              WHERE run = $1 AND type {among $2} ORDER BY seq";

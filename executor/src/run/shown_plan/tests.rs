@@ -22,6 +22,7 @@ fn basis() -> PlanBasis {
             ("city".to_owned(), json!("Paris")),
             ("unit".to_owned(), json!("celsius")),
         ]),
+        sealed: None,
         recalled: BTreeMap::from([("city".to_owned(), StateScope::Persistent)]),
         session: Some("s".to_owned()),
         hosts: BTreeMap::from([

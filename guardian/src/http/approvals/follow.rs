@@ -93,7 +93,10 @@ impl ApprovalFollower {
             ApprovalState::Waiting | ApprovalState::Approved => {
                 self.open.insert(approval.id.clone(), approval.clone());
             }
-            ApprovalState::Rejected | ApprovalState::Used | ApprovalState::Expired => {
+            ApprovalState::Rejected
+            | ApprovalState::Used
+            | ApprovalState::Expired
+            | ApprovalState::Withdrawn => {
                 self.open.remove(&approval.id);
             }
         }
