@@ -4,6 +4,7 @@
 //! inserted as they are and other values as JSON. `$${` stands for `${`. Inserted values are data: they are
 //! never read as templates again.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use indexmap::IndexMap;
@@ -78,6 +79,12 @@ pub trait VariableSource {
     fn is_absent(&self, _name: &str) -> bool {
         false
     }
+
+    /// Returns the value to render in place of `value`, the value of a reference. `None` when that value
+    /// itself is rendered.
+    fn replacement(&self, _reference: &VariableReference, _value: &Value) -> Option<Value> {
+        None
+    }
 }
 
 impl VariableSource for Map<String, Value> {
@@ -123,16 +130,21 @@ impl Template {
         without_absent: bool,
     ) -> Result<Option<Value>, MissingReference> {
         let is_left_out = |name: &str| without_absent && variables.is_absent(name);
+        let resolve = |reference: &VariableReference| {
+            let value = reference.resolve(variables)?;
+            let replacement = variables.replacement(reference, value);
+            Ok(replacement.map_or(Cow::Borrowed(value), Cow::Owned))
+        };
         Ok(Some(match self {
             Self::Literal(value) => value.clone(),
             Self::Reference(reference) if is_left_out(&reference.variable) => return Ok(None),
-            Self::Reference(reference) => reference.resolve(variables)?.clone(),
+            Self::Reference(reference) => resolve(reference)?.into_owned(),
             Self::Text(pieces) => {
                 let mut text = String::new();
                 for piece in pieces {
                     match piece {
                         TemplatePart::Literal(literal) => text.push_str(literal),
-                        TemplatePart::Reference(reference) => match reference.resolve(variables)? {
+                        TemplatePart::Reference(reference) => match &*resolve(reference)? {
                             Value::String(value) => text.push_str(value),
                             value => text.push_str(&value.to_string()),
                         },

@@ -245,13 +245,14 @@ impl Guard {
     async fn ask(
         &self,
         call: impl Into<MethodCall>,
-        follow: impl FnMut(&Request) -> Result<(), String>,
+        mut follow: impl FnMut(&Request) -> Result<(), String>,
     ) -> GuardOutcome<()> {
         let question = Request::new(self.clock.new_id().to_string(), call);
         let method = question.method();
         let Some(guardians) = &self.guardians else {
             return GuardOutcome { decisions: vec![unguarded(method)], outcome: Ok(()) };
         };
+        let follow = |modified: &mut Request| follow(modified);
         let consultation = guardians.ask_and_apply(&question, &HeaderMap::new(), follow).await;
         let decisions = consultation
             .outcomes

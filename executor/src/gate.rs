@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use a2s::{Domain, InputLocation, Permission, to_single_line};
+use a2s::{Domain, Permission, to_single_line};
 use a2s_api::{
     CapabilityRef, DecisionRecord, DecisionSource, GuardianChange, GuardianPhase, Principal,
 };
@@ -29,8 +29,6 @@ use aos::message::{MethodCall, Ping, Request};
 use aos::{GuardianChain, Verdict, VerdictSource};
 use futures::future::join_all;
 use http::HeaderMap;
-use indexmap::IndexMap;
-use serde_json::Value;
 use uuid::{Builder, Uuid};
 
 use crate::clock::{Clock, RandomSource};
@@ -91,15 +89,6 @@ pub(crate) struct GuardedStep<'a> {
     pub(crate) trace: &'a (dyn Deref<Target = HeaderMap> + Send + Sync),
 }
 
-/// The inputs of a task.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct GuardedInputs<'a> {
-    /// The inputs as they are sent.
-    pub(crate) actual: &'a IndexMap<InputLocation, Value>,
-    /// The inputs as a guardian sees them: the same locations, without secrets.
-    pub(crate) masked: &'a IndexMap<InputLocation, Value>,
-}
-
 /// The outcome of a question.
 #[derive(Debug)]
 pub(crate) struct GateVerdict<T> {
@@ -120,7 +109,7 @@ enum AskReason {
 }
 
 /// The subject of a question to guardians, and its phase in the record.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct HookPhase {
     hook: GuardianHook,
     phase: GuardianPhase,
@@ -244,14 +233,15 @@ impl GuardianGate {
     }
 
     /// Asks `guardians` about one step, in order, until one denies. `follow` applies the modification of
-    /// each guardian and returns the changes. If it returns an error instead, that is a denial.
+    /// each guardian and returns the changes; it may replace the question for the next guardian. If it
+    /// returns an error instead, that is a denial.
     async fn ask_guardians(
         &self,
         guardians: &GuardianChain,
         asking: HookPhase,
         occasion: AskReason,
         (call, trace): (MethodCall, &HeaderMap),
-        mut follow: impl FnMut(&Request) -> Result<Vec<GuardianChange>, String>,
+        mut follow: impl FnMut(&mut Request) -> Result<Vec<GuardianChange>, String>,
     ) -> RawVerdict<()> {
         let question = Request::new(self.new_message_id(), call);
         let mut followed = Vec::new();

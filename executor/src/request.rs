@@ -21,7 +21,7 @@ mod value_checks;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use a2s::{Digest, InputLocation, ParameterLocation, Task};
+use a2s::{Digest, HIDDEN, InputLocation, ParameterLocation, Task};
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
@@ -39,6 +39,7 @@ pub(crate) use mcp::{
     EventStreamReader, McpMessage, McpSession, call as mcp_call, message_of, read_message,
     read_session, wants_session,
 };
+pub(crate) use openapi::mask_binary;
 pub(crate) use redirect_target::RedirectTarget;
 pub(crate) use response::{RawResponse, asks_for_query, read_response};
 pub(crate) use schema::SchemaViolation;
@@ -297,18 +298,28 @@ pub(crate) fn prepare(
     Ok(request)
 }
 
-/// The request as a guardian sees it: made of inputs from which secrets were taken out, which need
-/// not fit their schemas any more. `None` when they fit no request at all.
+/// Returns the request as guardians see it: made of masked inputs, which need not fit their schemas. A part
+/// that they cannot result in is a placeholder. `actual` is the true request.
 pub(crate) fn prepare_masked(
     contract: &TaskContract,
     shown: &IndexMap<InputLocation, Value>,
-) -> Option<PreparedRequest> {
+    actual: &PreparedRequest,
+) -> PreparedRequest {
     let prepared = match contract.task() {
-        Task::OpenApi(task) => openapi::prepare(task, contract.accepted_types(task), shown),
+        Task::OpenApi(task) => {
+            let accepted = contract.accepted_types(task);
+            return openapi::prepare_masked(task, accepted, shown, &actual.url);
+        }
         Task::Graphql(task) => graphql::prepare(task, shown),
         Task::Mcp(task) => mcp::prepare(task, shown),
     };
-    prepared.ok()
+    prepared.unwrap_or_else(|_| PreparedRequest {
+        headers: HeaderMap::new(),
+        body: Some(Bytes::from_static(HIDDEN.as_bytes())),
+        whole_body: None,
+        session_body: None,
+        ..actual.clone()
+    })
 }
 
 /// Returns true when an operation has a parameter for a trace header.

@@ -22,9 +22,11 @@ use crate::error::{Error, ErrorKind};
 use crate::request::{RawResponse, is_displayable};
 
 mod credential_masking;
+mod masked;
 mod text_encodings;
 
 pub(crate) use credential_masking::ADDRESS;
+pub(crate) use masked::{HiddenPaths, Masked, MaskedInputs, join_pointer};
 
 /// The minimum number of characters of a value that can be recognized again.
 const MIN_CHARS: usize = 4;
@@ -158,6 +160,15 @@ impl RunSecrets {
         }
     }
 
+    /// Returns a value from outside, with the form of it in which all secrets are masked.
+    pub(crate) fn find_masked(&self, value: Value) -> Masked<Value> {
+        if self.is_empty() {
+            return value.into();
+        }
+        let shown = self.mask(&value);
+        Masked::new(value, shown)
+    }
+
     /// Returns a response as an error may quote it: without characters that a quotation does not show,
     /// because they could occur in the middle of a secret.
     pub(crate) fn mask_response(&self, response: &RawResponse) -> RawResponse {
@@ -207,9 +218,7 @@ impl RunSecrets {
                 }
             }
             EventKind::Decided { decision, .. } => self.mask_decision(decision),
-            EventKind::Sending { url, .. } | EventKind::Requesting { url, .. } => {
-                *url = self.mask_text(url)
-            }
+            EventKind::Requesting { url, .. } => *url = self.mask_text(url),
             EventKind::Retrying { reason, .. } | EventKind::StepSkipped { reason, .. } => {
                 *reason = self.mask_text(reason);
             }
@@ -243,6 +252,8 @@ impl RunSecrets {
             | EventKind::ApprovalRequested { .. }
             | EventKind::ItemsTaken { .. }
             | EventKind::Throttled { .. }
+            // Its address is made of masked inputs.
+            | EventKind::Sending { .. }
             | EventKind::Received { .. }
             | EventKind::ErrorHandled { .. } => {}
         }
@@ -357,50 +368,6 @@ pub(crate) fn is_maskable(value: &Value) -> bool {
         Value::String(text) => text.is_empty() || text.chars().count() >= MIN_CHARS,
         Value::Array(items) => items.iter().all(is_maskable),
         Value::Object(members) => members.values().all(is_maskable),
-    }
-}
-
-/// The true value of `made`, which was made from a masked value: parts that are still as shown become the
-/// true parts again.
-pub(crate) fn restore_masked(shown: &Value, truth: &Value, made: Value) -> Value {
-    if *shown == made {
-        return truth.clone();
-    }
-    match (shown, truth, made) {
-        (Value::Object(shown), Value::Object(truth), Value::Object(made))
-            if shown.len() == truth.len() =>
-        {
-            // A masked name has the same position in both.
-            let pair_of = |name: &str| {
-                let place = shown.keys().position(|known| known == name)?;
-                let (true_name, true_value) = truth.iter().nth(place)?;
-                Some((true_name.clone(), shown.get(name)?, true_value))
-            };
-            let restored = made.into_iter().map(|(name, value)| match pair_of(&name) {
-                Some((true_name, shown, truth)) => (true_name, restore_masked(shown, truth, value)),
-                None => (name, value),
-            });
-            restored.collect::<Map<_, _>>().into()
-        }
-        (Value::Array(shown), Value::Array(truth), Value::Array(made))
-            if shown.len() == made.len() && shown.len() == truth.len() =>
-        {
-            let pairs = shown.iter().zip(truth).zip(made);
-            pairs.map(|((shown, truth), made)| restore_masked(shown, truth, made)).collect()
-        }
-        (_, _, made) => made,
-    }
-}
-
-/// Returns true when a text of `value` contains a placeholder.
-pub(crate) fn has_placeholder(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-        Value::String(text) => text.contains(HIDDEN),
-        Value::Array(items) => items.iter().any(has_placeholder),
-        Value::Object(members) => {
-            members.iter().any(|(name, value)| name.contains(HIDDEN) || has_placeholder(value))
-        }
     }
 }
 

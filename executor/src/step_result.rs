@@ -3,7 +3,7 @@
 use a2s::{OutputMapping, OutputSource};
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::{Error, ErrorKind};
 use crate::request::stored_headers;
@@ -15,9 +15,12 @@ pub(crate) struct StepResult {
     pub(crate) body: Value,
     /// Status and headers of a service's response; the result of a capability has none.
     pub(crate) head: Option<ResponseHead>,
+    /// The outputs that the guardian allowed to take from status and headers. They take the place of the
+    /// received ones.
+    pub(crate) head_outputs: Map<String, Value>,
 }
 
-/// Status and headers, as they were received: a guardian that modifies a result modifies the body.
+/// Status and headers, as they were received.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ResponseHead {
     /// HTTP status.
@@ -28,6 +31,11 @@ pub(crate) struct ResponseHead {
 }
 
 impl StepResult {
+    /// Creates a result with status and headers as they were received.
+    pub(crate) fn new(body: Value, head: Option<ResponseHead>) -> Self {
+        Self { body, head, head_outputs: Map::new() }
+    }
+
     /// Returns the value of one output.
     ///
     /// # Errors
@@ -35,12 +43,10 @@ impl StepResult {
     pub(crate) fn extract_output(&self, output: &OutputMapping) -> Result<Value, Error> {
         let taken = match &output.source {
             OutputSource::Body(query) => query.evaluate(&self.body).map_err(|m| m.to_string()),
-            OutputSource::Header(name) => self.header(name),
-            OutputSource::Status => self
-                .head
-                .as_ref()
-                .map(|head| Value::from(head.status))
-                .ok_or_else(|| "only the response of a service has a status".to_owned()),
+            source => match self.head_outputs.get(&output.dotted()) {
+                Some(allowed) => Ok(allowed.clone()),
+                None => ResponseHead::value_of(self.head.as_ref(), source),
+            },
         };
         taken.or_else(|miss| {
             output.default.clone().ok_or_else(|| {
@@ -49,11 +55,32 @@ impl StepResult {
             })
         })
     }
+}
 
-    /// Returns the first header with a name. Invalid UTF-8 is replaced.
-    fn header(&self, name: &str) -> Result<Value, String> {
-        let header = self.head.as_ref().and_then(|head| head.headers.get(name));
-        let header = header.ok_or_else(|| format!("the response has no header `{name}`"))?;
-        Ok(Value::String(String::from_utf8_lossy(header.as_bytes()).into_owned()))
+impl ResponseHead {
+    /// Returns the value that an output takes from status and headers. Of several headers with one name it
+    /// takes the first; invalid UTF-8 is replaced.
+    fn value_of(head: Option<&Self>, source: &OutputSource) -> Result<Value, String> {
+        match source {
+            OutputSource::Header(name) => {
+                let header = head.and_then(|head| head.headers.get(name));
+                let header =
+                    header.ok_or_else(|| format!("the response has no header `{name}`"))?;
+                Ok(Value::String(String::from_utf8_lossy(header.as_bytes()).into_owned()))
+            }
+            OutputSource::Status => head
+                .map(|head| Value::from(head.status))
+                .ok_or_else(|| "only the response of a service has a status".to_owned()),
+            OutputSource::Body(_) => Err("the body is no part of the head".to_owned()),
+        }
+    }
+
+    /// Returns the values that `outputs` take from status and headers, by the names of the outputs.
+    pub(crate) fn values_of(&self, outputs: &[OutputMapping]) -> Map<String, Value> {
+        let values = outputs.iter().filter_map(|output| {
+            let value = Self::value_of(Some(self), &output.source).ok()?;
+            Some((output.dotted(), value))
+        });
+        values.collect()
     }
 }

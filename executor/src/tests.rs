@@ -44,6 +44,7 @@ mod retries;
 mod secret_leaks;
 mod secrets;
 mod security;
+mod shown_requests;
 mod shuffled;
 mod state;
 mod tenants;

@@ -521,9 +521,7 @@ impl Evaluation<'_> {
                 Some(
                     ApprovalState::Waiting | ApprovalState::Expired | ApprovalState::Withdrawn,
                 )
-                | None => {
-                    Err(Box::new(self.state.deny_with(required, words, [])))
-                }
+                | None => Err(Box::new(self.state.deny_with(required, words, []))),
             };
         }
         let standing = self.lock_state().request_approval(wanted, self.now);

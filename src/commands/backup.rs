@@ -144,7 +144,8 @@ async fn copy_parts(data: &Path, to: &Path) -> Result<(), CliError> {
         check_runs(&copy, to).await.map_err(fail)?;
     }
     if data.join(DOCUMENTS).exists() {
-        let fail = |error: registry::StoreError| copy_error(data, DOCUMENTS, to, &error.to_string());
+        let fail =
+            |error: registry::StoreError| copy_error(data, DOCUMENTS, to, &error.to_string());
         let copy = to.join(DOCUMENTS);
         registry::copy_documents(&data.join(DOCUMENTS), &copy).await.map_err(fail)?;
         registry::check_documents(&copy).await.map_err(fail)?;

@@ -122,18 +122,21 @@ impl GuardianChain {
     /// Asks like [`Self::ask_with`], for an agent that cannot apply every modification. `follow` applies a
     /// modification before the next guardian is asked, or returns the reason why it cannot. Then the
     /// modification is unusable ([`GuardianError::Modification`]), which is a denial with any fail mode.
+    ///
+    /// The next guardian is asked about the request as `follow` leaves it. So an agent can state again what
+    /// depends on the changed parts.
     pub async fn ask_and_apply(
         &self,
         question: &Request,
         headers: &HeaderMap,
-        mut follow: impl FnMut(&Request) -> Result<(), String>,
+        mut follow: impl FnMut(&mut Request) -> Result<(), String>,
     ) -> ChainVerdict {
         let mut outcomes = Vec::new();
         let mut current: Option<Box<Request>> = None;
         for (name, client) in self.clients() {
             let asked = current.as_deref().unwrap_or(question);
             let mut outcome = client.ask_with(asked, headers.clone()).await;
-            if let Verdict::Modify(modified) = &outcome.verdict
+            if let Verdict::Modify(modified) = &mut outcome.verdict
                 && let Err(reason) = follow(modified)
             {
                 let failure = GuardianError::Modification(reason);

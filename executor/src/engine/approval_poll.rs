@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use serde_json::Value;
+
 use crate::error::{Error, ErrorKind};
-use crate::gate::{
-    GuardedInputs, GuardedStep, GuardianGate, is_approval_required, is_failed_closed,
-};
+use crate::gate::{GuardedStep, GuardianGate, is_approval_required, is_failed_closed};
 use crate::journal::wait_point::WaitPoint;
 use crate::request::TaskContract;
+use crate::secrets::{Masked, MaskedInputs};
 
 /// A walk that asks guardians for their current decisions, and sends no requests to services.
 #[derive(Debug)]
@@ -49,14 +50,14 @@ impl ApprovalPoll {
         gate: &GuardianGate,
         asker: &GuardedStep<'_>,
         contract: &TaskContract,
-        inputs: GuardedInputs<'_>,
-        wait_point: Option<&WaitPoint>,
+        inputs: &MaskedInputs,
+        waiting: (Option<&WaitPoint>, Option<Masked<Value>>),
     ) {
         if !self.steps.contains(asker.step) {
             return;
         }
         let (decisions, verdict) =
-            gate.ask_again(asker, contract, inputs, wait_point, self.is_expired).await;
+            gate.ask_again(asker, contract, inputs, waiting, self.is_expired).await;
         let standing = if self.is_expired {
             match decisions.last() {
                 Some(last) if is_approval_required(last) => PollResult::Pending(None),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use a2s_api::RunError;
 
-use crate::gate::GuardedInputs;
 use crate::request::TaskContract;
+use crate::secrets::MaskedInputs;
 use crate::step_result::StepResult;
 
 /// A source of canned responses.
@@ -26,5 +26,5 @@ pub(crate) struct TaskRequest<'a> {
     /// The task, with its schemas.
     pub(crate) contract: &'a Arc<TaskContract>,
     /// The values for its parameters.
-    pub(crate) inputs: GuardedInputs<'a>,
+    pub(crate) inputs: &'a MaskedInputs,
 }

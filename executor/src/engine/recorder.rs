@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use a2s::Task;
+use a2s::{OutputMapping, Task};
 use a2s_api::{
     ApprovalSubject, CapabilityRef, DecisionRecord, ErrorHandlerKind, EventKind, RunError,
 };
@@ -326,16 +326,17 @@ impl<'r> RunRecorder<'r> {
         &self,
         task: &Task,
         request: &TaskRequest<'_>,
+        outputs: &[OutputMapping],
         result: &Result<StepResult, StepError>,
     ) {
         let limit = self.keep_answer_bytes;
         let answer = match result {
             _ if limit == 0 => return,
-            Ok(result) => Some(ExchangeResponse::from_result(result, self.secrets, limit)),
+            Ok(result) => Some(ExchangeResponse::from_result(result, outputs, self.secrets, limit)),
             Err(StepError::Failed(_)) => None,
             Err(StepError::Waiting(_) | StepError::Cancelled(_) | StepError::Broken(_)) => return,
         };
-        let question = ExchangeRequest::from_task(task, request.inputs.masked);
+        let question = ExchangeRequest::from_task(task, request.inputs.shown());
         self.journal.record_exchange(request.step, RecordedExchange { question, answer });
     }
 }

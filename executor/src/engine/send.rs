@@ -7,7 +7,7 @@ mod outgoing_request;
 mod redirect;
 mod send_progress;
 
-use a2s::RetryPolicy;
+use a2s::{HIDDEN, RetryPolicy};
 
 use super::attempt_recorder::AttemptRecorder;
 use super::recorder::{JudgedAttempt, RunRecorder};
@@ -15,7 +15,7 @@ use super::{CancelToken, LiveTransport, StepError, TaskRequest};
 use crate::gate::{GuardedStep, Permitted};
 use crate::journal::wait_point::RedirectPoint;
 use crate::outbound::{RetryPause, RetrySchedule, SendError};
-use crate::request::{PreparedRequest, method_and_url};
+use crate::request::{PreparedRequest, prepare_masked};
 use crate::telemetry::RunTrace;
 use outgoing_request::OutgoingRequest;
 use redirect::{AllowedRedirects, ChainPosition, RedirectChain};
@@ -191,9 +191,13 @@ impl RequestSender<'_> {
 
     /// The address of the first request as the journal shows it.
     fn shown_address(&self, request: &PreparedRequest) -> String {
-        match self.has_secret_address {
-            true => method_and_url(self.task.contract.task()).1,
-            false => request.url().as_str().to_owned(),
+        let TaskRequest { contract, inputs, .. } = self.task;
+        if !inputs.is_masked() {
+            return request.url().as_str().to_owned();
         }
+        let shown = request.shown_inputs().unwrap_or(inputs.shown());
+        let url = prepare_masked(contract, shown, request).url().as_str().to_owned();
+        // As people read it.
+        url.replace("%28secret%29", HIDDEN)
     }
 }

@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind};
 use crate::journal::wait_point::WaitPoint;
 use crate::plan::PlanUnit;
 use crate::request::{RawResponse, join_violations, message_of, read_response};
+use crate::secrets::{Masked, secret_placeholder};
 use crate::step_result::{ResponseHead, StepResult};
 
 /// The call of a service by one step.
@@ -44,7 +45,12 @@ impl<'c> ServiceCall<'c> {
         let wait_point = self.recorder().wait_point(sender.asker.step);
         if let Some(poll) = sender.live.approval_poll {
             let (contract, inputs) = (sender.task.contract, sender.task.inputs);
-            poll.poll_step(sender.live.gate, &sender.asker, contract, inputs, wait_point).await;
+            let head = match wait_point {
+                Some(WaitPoint::Result { answer: Ok(_), head, .. }) => head.as_ref(),
+                _ => None,
+            };
+            let waiting = (wait_point, self.head_outputs(head));
+            poll.poll_step(sender.live.gate, &sender.asker, contract, inputs, waiting).await;
             return Err(StepError::Cancelled(CancelReason::Suspended));
         }
         let sent = match wait_point {
@@ -107,7 +113,7 @@ impl<'c> ServiceCall<'c> {
         let Some(message) = message else { return Ok(response) };
         if let Ok(body) = read_response(task, &response) {
             let head = ResponseHead { status: response.status, headers: response.headers.clone() };
-            self.learn_outputs(StepResult { body, head: Some(head) }).await?;
+            self.learn_outputs(StepResult::new(body, Some(head))).await?;
         }
         let asked = self.sender.live.gate.ask_message(asker, task, message).await;
         self.recorder().record_decisions(asker, asked.decisions);
@@ -178,17 +184,21 @@ impl<'c> ServiceCall<'c> {
         let asker = &self.sender.asker;
         let mut value = match value {
             Ok(body) => {
-                let result = self.learn_outputs(StepResult { body, head }).await?;
+                let result = self.learn_outputs(StepResult::new(body, head)).await?;
                 head = result.head;
                 Ok(result.body)
             }
             Err(error) => Err(error),
         };
         // Not cut short by a cancellation: the request had its effect, and its outcome is recorded.
-        let asked = self.sender.live.gate.ask_result(asker, self.task(), &mut value).await;
+        let (gate, outputs) = (self.sender.live.gate, self.head_outputs(head.as_ref()));
+        let asked = gate.ask_result(asker, self.task(), &mut value, outputs).await;
         self.recorder().record_decisions(asker, asked.decisions);
         match asked.verdict {
-            Ok(body) => Ok(StepResult { body: body.into_inner(), head }),
+            Ok(allowed) => {
+                let (body, head_outputs) = allowed.into_inner();
+                Ok(StepResult { body, head, head_outputs })
+            }
             Err(error) => {
                 let status = head.as_ref().map(|head| head.status);
                 let wait_point = error.approval.is_some().then(|| {
@@ -199,6 +209,23 @@ impl<'c> ServiceCall<'c> {
                 Err(self.recorder().wait_or_fail(asker, error, judged, wait_point).await)
             }
         }
+    }
+
+    /// The outputs that the step takes from status and headers, if there are any.
+    fn head_outputs(&self, head: Option<&ResponseHead>) -> Option<Masked<Value>> {
+        let actual = head?.values_of(self.outputs);
+        if actual.is_empty() {
+            return None;
+        }
+        let secrets = self.recorder().secrets;
+        let mut shown = actual.clone();
+        for output in self.outputs {
+            if let Some(value) = shown.get_mut(&output.dotted()) {
+                let is_secret = self.unit.sensitive.contains(output.variable());
+                *value = if is_secret { secret_placeholder() } else { secrets.mask(value) };
+            }
+        }
+        Some(Masked::new(Value::Object(actual), Value::Object(shown)))
     }
 
     async fn learn_outputs(&self, result: StepResult) -> Result<StepResult, StepError> {

@@ -143,7 +143,7 @@ impl<'r> Engine<'r> {
                 let given = self.render_inputs(path, child, inputs, scope)?;
                 let inside = WalkPosition { unit: child, ..at };
                 let body = Box::pin(self.run_unit(inside, &given)).await?;
-                let result = StepResult { body, head: None };
+                let result = StepResult::new(body, None);
                 (evaluator.learn_outputs(unit, outputs, result).await?, outputs)
             }
         };
@@ -178,7 +178,7 @@ impl<'r> Engine<'r> {
             .bind_inputs(task, inputs, id, scope, secrets, self.max_request_bytes)
             .map_err(|error| self.fail_step(path, error))?;
         let contract = self.contracts.contract_for(task);
-        let request = TaskRequest { step: path, contract: &contract, inputs: bound.to_guarded() };
+        let request = TaskRequest { step: path, contract: &contract, inputs: &bound.values };
         match self.transport {
             ServiceTransport::Canned(answers) => {
                 // Nothing is awaited otherwise, and others want to go on, too.
@@ -188,7 +188,7 @@ impl<'r> Engine<'r> {
             }
             ServiceTransport::Live(live) => {
                 let result = self.call_service(live, at, step, request, &bound).await;
-                self.recorder.record_exchange(task, &request, &result);
+                self.recorder.record_exchange(task, &request, outputs, &result);
                 result
             }
         }

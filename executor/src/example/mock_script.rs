@@ -175,7 +175,7 @@ impl CannedResponses for MockScript<'_> {
             let message = "the example exceeded its time limit";
             return Err(failed(&Error::new(ErrorKind::BudgetExceeded, message)));
         }
-        prepare(contract, inputs.actual).map_err(|error| failed(&Error::from(error)))?;
+        prepare(contract, inputs.actual()).map_err(|error| failed(&Error::from(error)))?;
         match &*self.outcome_of(step, contract) {
             MockOutcome::Answer(answer) => Ok(answer.clone()),
             MockOutcome::Failure { error, status } => {
@@ -229,10 +229,10 @@ fn read_scripted(contract: &TaskContract, answer: &a2s::ExampleResponse) -> Mock
 fn read(task: &Task, response: RawResponse) -> MockOutcome {
     let status = response.status;
     match read_response(task, &response) {
-        Ok(body) => MockOutcome::Answer(StepResult {
-            body,
-            head: Some(ResponseHead { status, headers: response.headers }),
-        }),
+        Ok(body) => {
+            let head = ResponseHead { status, headers: response.headers };
+            MockOutcome::Answer(StepResult::new(body, Some(head)))
+        }
         Err(error) => MockOutcome::Failure { error: error.into(), status: Some(status) },
     }
 }

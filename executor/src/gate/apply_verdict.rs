@@ -2,14 +2,13 @@
 
 use a2s::InputLocation;
 use a2s_api::GuardianChange;
-use aos::message::{MethodCall, Request, ToolCallResultStep};
+use aos::message::{MethodCall, Request};
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::GuardedInputs;
 use crate::error::{Error, ErrorKind};
 use crate::request::{McpMessage, read_message};
-use crate::secrets::{has_placeholder, restore_masked};
+use crate::secrets::Masked;
 use a2s::to_single_line;
 
 /// The maximum number of characters of a value in a change of a result.
@@ -26,12 +25,10 @@ pub(super) const NOT_CHANGEABLE: &str =
 /// The reason for which a modification cannot be used; such a modification is a denial.
 pub(super) type BadModification = String;
 
-/// Returns the inputs that a guardian requires instead of `inputs`, and the differences. The guardian's
-/// list is complete: an input that it leaves out is removed.
+/// Returns the inputs that a guardian requires. Its list is complete: an input that it leaves out is removed.
 pub(super) fn modified_inputs(
-    inputs: &IndexMap<InputLocation, Value>,
     modified: &Request,
-) -> Result<(IndexMap<InputLocation, Value>, Vec<GuardianChange>), BadModification> {
+) -> Result<IndexMap<InputLocation, Value>, BadModification> {
     let MethodCall::ToolCallRequest(step) = &modified.call else {
         return Err("its method is not a tool call".to_owned());
     };
@@ -44,8 +41,7 @@ pub(super) fn modified_inputs(
             return Err(format!("the input `{}` occurs twice", name()));
         }
     }
-    let changes = changes_of(inputs, &new);
-    Ok((new, changes))
+    Ok(new)
 }
 
 /// Rejects changes of the inputs of a redirect. A guardian that has changed the inputs before may send the same inputs
@@ -54,8 +50,8 @@ pub(super) fn refuse_changes(
     shown: &IndexMap<InputLocation, Value>,
     modified: &Request,
 ) -> Result<Vec<GuardianChange>, BadModification> {
-    match modified_inputs(shown, modified)? {
-        (_, changes) if changes.is_empty() => Ok(changes),
+    match changes_of(shown, &modified_inputs(modified)?) {
+        changes if changes.is_empty() => Ok(changes),
         _ => Err(NOT_CHANGEABLE.to_owned()),
     }
 }
@@ -81,67 +77,58 @@ pub(super) fn changes_of(
     changes
 }
 
-/// Restores the true values in inputs that a guardian has modified: a secret that it left unchanged is
-/// inserted again. `has_secrets` is true when a placeholder can mean a secret: when the inputs of the step
-/// contained secrets before any guardian changed them.
-pub(super) fn restore_inputs(
-    inputs: GuardedInputs<'_>,
-    modified: IndexMap<InputLocation, Value>,
-    has_secrets: bool,
-) -> Result<IndexMap<InputLocation, Value>, BadModification> {
-    let restored = modified.into_iter().map(|(place, made)| {
-        let truth = inputs.actual.get(&place);
-        let value = match (inputs.masked.get(&place), truth) {
-            (Some(shown), Some(truth)) => restore_masked(shown, truth, made),
-            _ => made,
-        };
-        // Sending the placeholder itself would be neither intended nor allowed.
-        if has_secrets && has_placeholder(&value) && !truth.is_some_and(has_placeholder) {
-            return Err(format!("the modification moves a secret inside `{place}`"));
-        }
-        Ok((place, value))
-    });
-    restored.collect()
-}
+/// The result of a step as guardians judge it: its body, then the outputs that the step takes from status and
+/// headers if there are any; or its failure.
+pub(super) type JudgedResult = Result<Vec<Masked<Value>>, Masked<Error>>;
 
 /// Returns the result that a guardian requires instead of `result`, and the differences. A failure stays a
 /// failure.
 pub(super) fn modified_result(
-    result: &Result<Value, Error>,
+    result: &JudgedResult,
     modified: &Request,
-) -> Result<(Result<Value, Error>, Vec<GuardianChange>), BadModification> {
+) -> Result<(JudgedResult, Vec<GuardianChange>), BadModification> {
     let MethodCall::ToolCallResult(step) = &modified.call else {
         return Err("its method is not a tool result".to_owned());
     };
-    let text = single_text(step)?;
-    match (result, step.result.is_error) {
-        (Ok(before), false) => {
-            let after: Value = serde_json::from_str(text)
-                .map_err(|error| format!("the result is not JSON: {error}"))?;
+    let outputs = step.result.outputs.as_slice();
+    match (result, step.result.is_error, outputs) {
+        (Ok(before), false, outputs) if before.len() == outputs.len() => {
             let mut changes = Vec::new();
-            note_changes("outputs", before, &after, &mut changes);
+            let after = before.iter().zip(outputs).enumerate().map(|(index, (before, output))| {
+                let after: Value = serde_json::from_str(&output.text)
+                    .map_err(|error| format!("the result is not JSON: {error}"))?;
+                let name = if index == 0 { "outputs" } else { "outputs[1]" };
+                if index > 0 && !has_same_members(before.shown(), &after) {
+                    return Err(format!("`{name}` is not an object with the same members"));
+                }
+                note_changes(name, before.shown(), &after, &mut changes);
+                Ok(before.restore(after))
+            });
+            let after = after.collect::<Result<_, _>>()?;
             Ok((Ok(after), changes))
         }
-        (Ok(_), true) => {
-            let words = to_single_line(text, MAX_SHOWN_CHARS);
+        (Ok(_), true, [first, ..]) => {
+            let words = to_single_line(&first.text, MAX_SHOWN_CHARS);
             let message = format!("the guardian replaced the result with an error: {words}");
-            Ok((Err(Error::new(ErrorKind::GuardianDeniedResult, message)), Vec::new()))
+            Ok((Err(Error::new(ErrorKind::GuardianDeniedResult, message).into()), Vec::new()))
         }
-        (Err(error), true) => {
-            let message = to_single_line(text, 4 * MAX_SHOWN_CHARS);
-            Ok((Err(Error { message, ..error.clone() }), Vec::new()))
+        (Err(error), true, [only]) => {
+            let message = to_single_line(&only.text, 4 * MAX_SHOWN_CHARS);
+            Ok((Err(Error { message, ..error.actual().clone() }.into()), Vec::new()))
         }
-        (Err(_), false) => {
+        (Err(_), false, _) => {
             Err("a modification cannot turn a failed step into a success".to_owned())
+        }
+        (before, _, outputs) => {
+            let expected = before.as_ref().map_or(1, Vec::len);
+            Err(format!("the result has {} outputs instead of {expected}", outputs.len()))
         }
     }
 }
 
-fn single_text(step: &ToolCallResultStep) -> Result<&str, BadModification> {
-    match step.result.outputs.as_slice() {
-        [part] => Ok(&part.text),
-        parts => Err(format!("the result has {} outputs instead of one", parts.len())),
-    }
+fn has_same_members(before: &Value, after: &Value) -> bool {
+    let (Value::Object(before), Value::Object(after)) = (before, after) else { return false };
+    before.len() == after.len() && before.keys().all(|name| after.contains_key(name))
 }
 
 /// Records the differences between two results, member by member. Old values are not recorded: a journal

@@ -6,53 +6,86 @@ use aos::message::{
     Agent, AgentProvider, McpStep, Session, StepContext, TextPart, ToolArgumentValue,
     ToolCallRequest, ToolCallRequestStep, ToolCallResultStep, ToolResult, User,
 };
-use indexmap::IndexMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::apply_verdict::JudgedResult;
+use super::sent::{RequestFacts, add_hidden};
 use super::{AskReason, GuardedStep, MethodCall};
-use crate::error::Error;
 use crate::request::{self, McpMessage};
+use crate::secrets::{HiddenPaths, Masked, MaskedInputs, join_pointer};
 
 /// Creates the question about a request before it is sent.
 pub(super) fn request_call(
     asker: &GuardedStep<'_>,
     task: &Task,
-    inputs: &IndexMap<InputLocation, Value>,
-    sent: Map<String, Value>,
+    inputs: &MaskedInputs,
+    sent: RequestFacts,
     occasion: AskReason,
     now: Timestamp,
 ) -> MethodCall {
-    let inputs = inputs.iter();
-    let inputs =
-        inputs.map(|(place, value)| ToolArgumentValue::new(place.to_string(), value.clone()));
+    let shown = inputs.shown().iter();
+    let shown =
+        shown.map(|(place, value)| ToolArgumentValue::new(place.to_string(), value.clone()));
     let request = ToolCallRequest::new(
         asker.execution_id.to_string(),
         tool_id(&asker.capability.name, asker.step),
-        inputs.collect::<Vec<_>>(),
+        shown.collect::<Vec<_>>(),
     );
     let mut context = step_context(asker, task, occasion, now);
-    context.extra.insert("request".to_owned(), sent);
+    // Conditions read dotted names as nested members.
+    sent.add_to(&mut context, inputs, |place| {
+        place
+            .to_string()
+            .split('.')
+            .fold("/inputs".to_owned(), |path, name| join_pointer(&path, name))
+    });
     let mut step = ToolCallRequestStep::new(context, request);
     step.reasoning = Some(reasoning_text(asker, occasion, "sends nothing"));
     step.into()
 }
 
-/// The question before an MCP message is sent, or before a received one is read. The AOS text defines no
-/// member for the step of a message; the schema allows additional members.
-pub(super) fn message_call(
+/// Creates the question about the call of an MCP tool before it is sent. `inputs` are its arguments.
+pub(super) fn outgoing_message_call(
     asker: &GuardedStep<'_>,
     task: &Task,
     message: McpMessage,
-    sent: Option<Map<String, Value>>,
+    inputs: &MaskedInputs,
+    sent: RequestFacts,
+    (occasion, now): (AskReason, Timestamp),
+) -> MethodCall {
+    let mut context = step_context(asker, task, occasion, now);
+    sent.add_to(&mut context, inputs, |place| match place {
+        InputLocation::Argument(name) => join_pointer("/inputs", name),
+        _ => "/inputs".to_owned(),
+    });
+    message_call(asker, context, message, occasion)
+}
+
+/// Creates the question about a received MCP message before it is read.
+pub(super) fn received_message_call(
+    asker: &GuardedStep<'_>,
+    task: &Task,
+    message: &Masked<Value>,
     occasion: AskReason,
     now: Timestamp,
 ) -> MethodCall {
-    let mut step = McpStep::new(message);
     let mut context = step_context(asker, task, occasion, now);
-    if let Some(sent) = sent {
-        context.extra.insert("request".to_owned(), sent);
-    }
+    let mut hidden = HiddenPaths::default();
+    hidden.compare_masked("/params/message", message);
+    add_hidden(&mut context, hidden);
+    let shown = message.shown().as_object().cloned().unwrap_or_default();
+    message_call(asker, context, shown, occasion)
+}
+
+/// The AOS text defines no member for the step of a message; the schema allows additional members.
+fn message_call(
+    asker: &GuardedStep<'_>,
+    context: StepContext,
+    message: McpMessage,
+    occasion: AskReason,
+) -> MethodCall {
+    let mut step = McpStep::new(message);
     step.context = Some(context);
     step.reasoning = Some(reasoning_text(asker, occasion, "sends nothing"));
     step.extra.insert("executionId".to_owned(), json!(asker.execution_id));
@@ -61,20 +94,29 @@ pub(super) fn message_call(
 }
 
 /// Creates the question about a result before it is used. Structured results are sent as their JSON text,
-/// failures as their message.
+/// failures as their message. The outputs that the step takes from status and headers are a second part.
 pub(super) fn result_call(
     asker: &GuardedStep<'_>,
     task: &Task,
-    result: &Result<Value, Error>,
+    result: &JudgedResult,
     occasion: AskReason,
     now: Timestamp,
 ) -> MethodCall {
-    let (text, is_error) = match result {
-        Ok(value) => (value.to_string(), false),
-        Err(error) => (error.message.clone(), true),
+    let mut context = step_context(asker, task, occasion, now);
+    let parts: Vec<(String, bool)> = match result {
+        Ok(parts) => {
+            let parts = parts.iter();
+            parts.map(|part| (part.shown().to_string(), part.shown() == part.actual())).collect()
+        }
+        Err(error) => vec![(error.shown().message.clone(), error.shown() == error.actual())],
     };
-    let result = ToolResult::new(vec![TextPart::new(text)], is_error);
-    let context = step_context(asker, task, occasion, now);
+    let mut hidden = HiddenPaths::default();
+    for (index, _) in parts.iter().enumerate().filter(|(_, (_, is_true))| !is_true) {
+        hidden.add(format!("/outputs/{index}"));
+    }
+    add_hidden(&mut context, hidden);
+    let parts: Vec<_> = parts.into_iter().map(|(text, _)| TextPart::new(text)).collect();
+    let result = ToolResult::new(parts, result.is_err());
     let mut step = ToolCallResultStep::new(context, asker.execution_id.to_string(), result);
     step.reasoning = Some(reasoning_text(asker, occasion, "uses no result"));
     step.tool_id = Some(tool_id(&asker.capability.name, asker.step));

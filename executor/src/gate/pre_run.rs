@@ -79,7 +79,7 @@ impl GuardianGate {
         let context = beginning.step_context("trigger", self.clock.now());
         let call = MethodCall::AgentTrigger(Box::new(AgentTriggerStep::new(context, trigger)));
         let mut inputs = inputs;
-        let take = |modified: &_| {
+        let take = |modified: &mut Request| {
             let made = modified_content(modified)?;
             follow(made)?;
             let changes = changes_of(&inputs, made);
@@ -153,7 +153,7 @@ impl GuardianGate {
         let Some(guardians) = self.guardians() else {
             return self.skip_guardians(asking, AskReason::Send).map(|()| values);
         };
-        let take = |modified: &_| {
+        let take = |modified: &mut Request| {
             let (made, changes) = modified_memory(&values, modified)?;
             follow(&made)?;
             values = made;

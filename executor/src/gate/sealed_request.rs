@@ -1,27 +1,24 @@
 //! The keyed digest of a request that guardians see only in part: `context.request.sealed`. An approval of the
 //! request covers its secrets by it.
 
-use serde_json::{Map, Value, json};
-
 use super::GuardianGate;
+use super::sent::RequestFacts;
 use crate::error::Error;
 use crate::request::PreparedRequest;
 
 impl GuardianGate {
-    /// Adds the digest of the true request to its description when a part of it is masked.
+    /// Adds the digest of the true request to its facts when a part of them is masked.
     ///
     /// # Errors
     /// Returns [`ErrorKind::VaultKey`](crate::error::ErrorKind::VaultKey) without a key.
-    pub(super) fn add_sealed_digest(
+    pub(super) fn seal(
         &self,
-        members: &mut Map<String, Value>,
+        facts: RequestFacts,
         prepared: &PreparedRequest,
-        is_masked: bool,
-    ) -> Result<(), Error> {
-        if is_masked || members.get("url") != Some(&json!(prepared.url().as_str())) {
-            let sealed = self.vault.keyed_digest("request", prepared.digest())?;
-            members.insert("sealed".to_owned(), json!(sealed.to_hex()));
+    ) -> Result<RequestFacts, Error> {
+        if !facts.is_masked() {
+            return Ok(facts);
         }
-        Ok(())
+        Ok(facts.with_sealed(self.vault.keyed_digest("request", prepared.digest())?))
     }
 }

@@ -5,22 +5,25 @@
 //! its response before it is read, before `steps/toolCallResult`. A guardian that knows MCP sees the
 //! message; one that knows steps sees its meaning.
 
-use a2s::{InputLocation, McpTask, Task};
-use a2s_api::DecisionRecord;
+use std::borrow::Cow;
+
+use a2s::{InputLocation, Task};
+use a2s_api::{DecisionRecord, GuardianChange};
 use aos::GuardianChain;
+use aos::message::{MethodCall, Request};
 use indexmap::IndexMap;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::apply_verdict::{
-    NOT_CHANGEABLE, changes_of, modified_answer, modified_arguments, modified_inputs,
-    modified_result, note_changes, refuse_changes, restore_inputs,
+    BadModification, JudgedResult, NOT_CHANGEABLE, changes_of, modified_answer, modified_arguments,
+    modified_inputs, modified_result, note_changes, refuse_changes,
 };
-use super::guardian_request::{message_call, request_call, result_call};
-use super::sent::describe_request;
-use super::{
-    AskReason, GateVerdict, GuardedInputs, GuardedStep, GuardianGate, HookPhase, Permitted,
-    RawVerdict,
+use super::guardian_request::{
+    outgoing_message_call, received_message_call, request_call, result_call,
 };
+use super::sent::RequestFacts;
+use super::{AskReason, GateVerdict, GuardedStep, GuardianGate, HookPhase, Permitted, RawVerdict};
 use crate::clock::redirect_id;
 use crate::credential_requirements::{CredentialRequirement, CredentialUser};
 use crate::error::{Error, ErrorKind};
@@ -28,11 +31,13 @@ use crate::journal::wait_point::WaitPoint;
 use crate::request::{
     self, McpMessage, PrepareError, PreparedRequest, RedirectTarget, TaskContract, message_of,
 };
-use crate::secrets::restore_masked;
+use crate::secrets::{Masked, MaskedInputs};
 
-/// The reason for which a second change of the target is not followed.
-const TARGET_CHANGED_AGAIN: &str = "the method, host or path of the request changed again, after the \
-    guardians had checked the changed request";
+/// The maximum number of times that all guardians are asked about one request: again after each change.
+const MAX_ROUNDS: u32 = 4;
+/// The reason for which a change in the last round is not followed.
+const STILL_CHANGING: &str =
+    "the guardians still changed the request after they had been asked about it four times";
 
 impl GuardianGate {
     /// Asks whether the task of `contract` may run with `inputs` (`steps/toolCallRequest`). When it calls a
@@ -43,7 +48,7 @@ impl GuardianGate {
         &self,
         asker: &GuardedStep<'_>,
         contract: &TaskContract,
-        inputs: GuardedInputs<'_>,
+        inputs: &MaskedInputs,
     ) -> GateVerdict<PreparedRequest> {
         self.judge_request(asker, contract, inputs, AskReason::Send).await.permit()
     }
@@ -57,7 +62,7 @@ impl GuardianGate {
         &self,
         asker: &GuardedStep<'_>,
         contract: &TaskContract,
-        inputs: GuardedInputs<'_>,
+        inputs: &MaskedInputs,
     ) -> Result<Vec<DecisionRecord>, Error> {
         let RawVerdict { decisions, verdict } =
             self.judge_request(asker, contract, inputs, AskReason::Preview).await;
@@ -71,116 +76,78 @@ impl GuardianGate {
         &self,
         asker: &GuardedStep<'_>,
         contract: &TaskContract,
-        inputs: GuardedInputs<'_>,
+        inputs: &MaskedInputs,
         occasion: AskReason,
     ) -> RawVerdict<PreparedRequest> {
-        let task = contract.task();
-        let prepare = |inputs: &IndexMap<InputLocation, Value>| {
-            let user = CredentialUser {
-                principal: asker.principal.clone(),
-                capability: asker.capability.name.clone(),
-            };
-            let access = CredentialRequirement::from_task(task, asker.domains, user);
-            request::prepare(contract, inputs).map(|prepared| prepared.with_access(access))
-        };
-        let mut prepared = match prepare(inputs.actual) {
-            Ok(prepared) => prepared,
+        let mut proposal = match RequestProposal::new(asker, contract, inputs, occasion) {
+            Ok(proposal) => proposal,
             Err(error) => return RawVerdict::without_question(Err(error.into())),
         };
-        let Some(guardians) = self.guardians() else {
-            let mut judged = self.skip_guardians(HookPhase::REQUEST, occasion);
-            if matches!(task, Task::Mcp(_)) {
-                judged = judged.then(self.skip_guardians(HookPhase::MCP_OUTBOUND, occasion));
-            }
-            return judged.map(|()| prepared);
+        let hooks: &[HookPhase] = match contract.task() {
+            Task::Mcp(_) => &[HookPhase::REQUEST, HookPhase::MCP_OUTBOUND],
+            Task::OpenApi(_) | Task::Graphql(_) => &[HookPhase::REQUEST],
         };
-        let has_secrets = inputs.masked != inputs.actual;
-        // The inputs as changed by the guardians so far, as they are sent and as they are shown.
-        let mut made: Option<[IndexMap<InputLocation, Value>; 2]> = None;
         let mut judged = RawVerdict::without_question(Ok(()));
-        for is_last in [false, true] {
-            let target = target_of(&prepared);
-            let current = current_inputs(made.as_ref(), inputs);
-            let mut sent = describe_request(contract, current, &prepared, None, asker.secrets);
-            if let Err(error) = self.add_sealed_digest(&mut sent, &prepared, has_secrets) {
-                return judged.then(RawVerdict::without_question(Err(error)));
+        let Some(guardians) = self.guardians() else {
+            for hook in hooks {
+                judged = judged.then(self.skip_guardians(*hook, occasion));
             }
-            let call = request_call(asker, task, current.masked, sent, occasion, self.clock.now());
-            let follow = |modified: &_| {
-                let inputs = current_inputs(made.as_ref(), inputs);
-                let (shown, changes) = modified_inputs(inputs.masked, modified)?;
-                let truth = restore_inputs(inputs, shown.clone(), has_secrets)?;
-                let next = prepare(&truth)
-                    .map_err(|error| {
-                        format!("the inputs do not result in a valid request: {error}")
-                    })?
-                    .with_masked_inputs(shown.clone());
-                if is_last && target_of(&next) != target {
-                    return Err(TARGET_CHANGED_AGAIN.to_owned());
+            return judged.map(|()| proposal.prepared);
+        };
+        for round in 1..=MAX_ROUNDS {
+            proposal.begin_round(round < MAX_ROUNDS);
+            for hook in hooks {
+                let asked = self.ask_about_proposal(guardians, *hook, &mut proposal).await;
+                judged = judged.then(asked);
+                if judged.verdict.is_err() || proposal.is_changed {
+                    break;
                 }
-                (prepared, made) = (next, Some([truth, shown]));
-                Ok(changes)
-            };
-            let call = (call, &**asker.trace);
-            let said = self.ask_guardians(guardians, HookPhase::REQUEST, occasion, call, follow);
-            judged = judged.then(said.await);
-            // A request to another target than shown is shown again.
-            if judged.verdict.is_err() || target_of(&prepared) == target {
+            }
+            if judged.verdict.is_err() || !proposal.is_changed {
                 break;
             }
         }
-        match (task, &judged.verdict) {
-            (Task::Mcp(tool), Ok(())) => {
-                let inputs = current_inputs(made.as_ref(), inputs);
-                let mut sent = describe_request(contract, inputs, &prepared, None, asker.secrets);
-                if let Err(error) = self.add_sealed_digest(&mut sent, &prepared, has_secrets) {
-                    return judged.then(RawVerdict::without_question(Err(error)));
-                }
-                let call = OutgoingCall { tool, inputs, has_secrets, sent };
-                let said = self.judge_call(guardians, asker, task, call, occasion, prepare);
-                judged.then(said.await).map(|changed| changed.unwrap_or(prepared))
-            }
-            _ => judged.map(|()| prepared),
-        }
+        judged.map(|()| proposal.prepared)
     }
 
-    /// Asks whether the message of a call may be sent. Returns the replacement request of the guardians, if
-    /// they have one: `prepare` makes it. They may change the arguments and nothing else.
-    async fn judge_call(
+    async fn ask_about_proposal(
         &self,
         guardians: &GuardianChain,
-        asker: &GuardedStep<'_>,
-        task: &Task,
-        call: OutgoingCall<'_>,
-        occasion: AskReason,
-        prepare: impl Fn(&IndexMap<InputLocation, Value>) -> Result<PreparedRequest, PrepareError>,
-    ) -> RawVerdict<Option<PreparedRequest>> {
-        let OutgoingCall { tool, inputs, has_secrets, sent } = call;
-        let message = match request::mcp_call(tool, inputs.masked) {
-            Ok(message) => message,
-            Err(error) => return RawVerdict::without_question(Err(error.into())),
-        };
+        hook: HookPhase,
+        proposal: &mut RequestProposal<'_>,
+    ) -> RawVerdict<()> {
+        let (occasion, trace) = (proposal.occasion, &**proposal.asker.trace);
         let now = self.clock.now();
-        let call = message_call(asker, task, message.clone(), Some(sent), occasion, now);
-        let (mut truth, mut shown) = (inputs.actual.clone(), inputs.masked.clone());
-        let mut prepared = None;
-        let follow = |modified: &_| {
-            let made = modified_arguments(&message, modified)?;
-            let changes = changes_of(&shown, &made);
-            let inputs = GuardedInputs { actual: &truth, masked: &shown };
-            let restored = restore_inputs(inputs, made.clone(), has_secrets)?;
-            let request = prepare(&restored)
-                .map_err(|error| {
-                    format!("the arguments do not result in a valid request: {error}")
-                })?
-                .with_masked_inputs(made.clone());
-            (prepared, truth, shown) = (Some(request), restored, made);
+        let call = match self.question(proposal, hook, now) {
+            Ok(call) => call,
+            Err(error) => return RawVerdict::without_question(Err(error)),
+        };
+        let follow = |modified: &mut Request| {
+            let changes = proposal.apply(hook, modified)?;
+            modified.call = self.question(proposal, hook, now).map_err(|error| error.message)?;
             Ok(changes)
         };
-        let call = (call, &**asker.trace);
-        let asking = HookPhase::MCP_OUTBOUND;
-        let judged = self.ask_guardians(guardians, asking, occasion, call, follow).await;
-        judged.map(|()| prepared)
+        self.ask_guardians(guardians, hook, occasion, (call, trace), follow).await
+    }
+
+    /// Creates the question about the request as it is now.
+    fn question(
+        &self,
+        proposal: &RequestProposal<'_>,
+        hook: HookPhase,
+        now: Timestamp,
+    ) -> Result<MethodCall, Error> {
+        let RequestProposal { asker, contract, occasion, inputs, prepared, .. } = proposal;
+        let task = contract.task();
+        let facts = RequestFacts::new(contract, inputs, prepared, proposal.asks_again);
+        let facts = self.seal(facts, prepared)?;
+        Ok(match task {
+            Task::Mcp(tool) if hook == HookPhase::MCP_OUTBOUND => {
+                let message = request::mcp_call(tool, inputs.shown())?;
+                outgoing_message_call(asker, task, message, inputs, facts, (*occasion, now))
+            }
+            _ => request_call(asker, task, inputs, facts, *occasion, now),
+        })
     }
 
     /// Asks whether the request that `hop` asks for may be sent after `request`
@@ -191,7 +158,7 @@ impl GuardianGate {
         &self,
         asker: &GuardedStep<'_>,
         contract: &TaskContract,
-        inputs: GuardedInputs<'_>,
+        inputs: &MaskedInputs,
         request: &Permitted<PreparedRequest>,
         hop: (&RedirectTarget, u32),
     ) -> GateVerdict<PreparedRequest> {
@@ -203,7 +170,7 @@ impl GuardianGate {
         &self,
         asker: &GuardedStep<'_>,
         contract: &TaskContract,
-        inputs: GuardedInputs<'_>,
+        inputs: &MaskedInputs,
         request: &PreparedRequest,
         (hop, number): (&RedirectTarget, u32),
         occasion: AskReason,
@@ -213,31 +180,33 @@ impl GuardianGate {
         let Some(guardians) = self.guardians() else {
             return self.skip_guardians(HookPhase::REQUEST, occasion).map(|()| next);
         };
-        // Only whether secrets were taken out counts of the true inputs here.
-        let shown = request.shown_inputs().unwrap_or(inputs.masked);
-        let inputs = match inputs.masked == inputs.actual {
-            true => GuardedInputs { actual: shown, masked: shown },
-            false => GuardedInputs { actual: inputs.actual, masked: shown },
+        // Where a guardian has changed some inputs, the request knows only their shown form.
+        let changed = request.shown_inputs().map(|shown| {
+            let shown = || shown.clone();
+            inputs.restore(shown()).unwrap_or_else(|_| shown().into())
+        });
+        let inputs = changed.as_ref().unwrap_or(inputs);
+        let hop = (hop, number);
+        let facts = RequestFacts::from_redirect(contract, inputs, &next, hop, asker.secrets);
+        let facts = match self.seal(facts, &next) {
+            Ok(facts) => facts,
+            Err(error) => return RawVerdict::without_question(Err(error)),
         };
-        let mut sent = describe_request(contract, inputs, &next, Some(number), asker.secrets);
-        let is_masked = inputs.masked != inputs.actual;
-        if let Err(error) = self.add_sealed_digest(&mut sent, &next, is_masked) {
-            return RawVerdict::without_question(Err(error));
-        }
         let message = match task {
-            Task::Mcp(tool) if hop.keeps_body => request::mcp_call(tool, shown).ok(),
+            Task::Mcp(tool) if hop.0.keeps_body => request::mcp_call(tool, inputs.shown()).ok(),
             _ => None,
         };
         let now = self.clock.now();
         let trace = &**asker.trace;
-        let call = request_call(asker, task, shown, sent.clone(), occasion, now);
-        let follow = |modified: &_| refuse_changes(shown, modified);
+        let call = request_call(asker, task, inputs, facts.clone(), occasion, now);
+        let follow = |modified: &mut Request| refuse_changes(inputs.shown(), modified);
         let asking = HookPhase::REQUEST;
         let mut judged =
             self.ask_guardians(guardians, asking, occasion, (call, trace), follow).await;
         if let (Some(message), Ok(())) = (message, &judged.verdict) {
-            let call = message_call(asker, task, message, Some(sent), occasion, now);
-            let follow = |_: &_| Err(NOT_CHANGEABLE.to_owned());
+            let moment = (occasion, now);
+            let call = outgoing_message_call(asker, task, message, inputs, facts, moment);
+            let follow = |_: &mut Request| Err(NOT_CHANGEABLE.to_owned());
             let asking = HookPhase::MCP_OUTBOUND;
             let said = self.ask_guardians(guardians, asking, occasion, (call, trace), follow);
             judged = judged.then(said.await);
@@ -267,36 +236,47 @@ impl GuardianGate {
         let Some(guardians) = self.guardians() else {
             return self.skip_guardians(asking, occasion).map(|()| message);
         };
-        let mut truth = Value::Object(message);
-        let mut shown = asker.secrets.mask(&truth);
-        let asked = shown.as_object().cloned().unwrap_or_default();
-        let call = message_call(asker, task, asked, None, occasion, self.clock.now());
-        let follow = |modified: &_| {
-            let made = Value::Object(modified_answer(&shown, modified)?);
+        let mut message = asker.secrets.find_masked(Value::Object(message));
+        let now = self.clock.now();
+        let call = received_message_call(asker, task, &message, occasion, now);
+        let follow = |modified: &mut Request| {
+            let made = Value::Object(modified_answer(message.shown(), modified)?);
             let mut changes = Vec::new();
-            note_changes("message", &shown, &made, &mut changes);
-            truth = restore_masked(&shown, &truth, made.clone());
-            shown = made;
+            note_changes("message", message.shown(), &made, &mut changes);
+            message = message.restore(made);
+            modified.call = received_message_call(asker, task, &message, occasion, now);
             Ok(changes)
         };
         let call = (call, &**asker.trace);
         let judged = self.ask_guardians(guardians, asking, occasion, call, follow).await;
-        judged.map(|()| match truth {
+        judged.map(|()| match message.into_actual() {
             Value::Object(message) => message,
             _ => Map::new(),
         })
     }
 
-    /// Asks whether the result of a task may be used (`steps/toolCallResult`). The guardians also receive a
-    /// failure of the service. It stays an error, whatever they decide, but they may change its message.
-    /// The value is moved out of `result` when it may be used; otherwise `result` does not change.
+    /// Asks whether the result of a task may be used (`steps/toolCallResult`), with the outputs that the step
+    /// takes from status and headers. The guardians also receive a failure of the service. It stays an
+    /// error, whatever they decide, but they may change its message. The value is moved out of `result`
+    /// when it may be used; otherwise `result` does not change.
     pub(crate) async fn ask_result(
         &self,
         asker: &GuardedStep<'_>,
         task: &Task,
         result: &mut Result<Value, Error>,
-    ) -> GateVerdict<Value> {
-        self.judge_result(asker, task, result, AskReason::Send, |_| Ok(())).await.permit()
+        head_outputs: Option<Masked<Value>>,
+    ) -> GateVerdict<(Value, Map<String, Value>)> {
+        let check = |_: &_| Ok(());
+        let judged = self.judge_result(asker, task, result, head_outputs, AskReason::Send, check);
+        let judged = judged.await.map(|parts| {
+            let mut parts = parts.into_iter();
+            let (body, outputs) = (parts.next().unwrap_or_default(), parts.next());
+            match outputs {
+                Some(Value::Object(outputs)) => (body, outputs),
+                _ => (body, Map::new()),
+            }
+        });
+        judged.permit()
     }
 
     /// Asks the same about outputs that a person sets instead of a result. A guardian may require other
@@ -308,17 +288,17 @@ impl GuardianGate {
         outputs: Map<String, Value>,
         check: impl Fn(&Map<String, Value>) -> Result<(), String>,
     ) -> GateVerdict<Map<String, Value>> {
-        let check = |made: &Result<Value, Error>| match made {
-            Ok(Value::Object(outputs)) => check(outputs),
-            Ok(_) => Err("the outputs are not an object".to_owned()),
-            Err(_) => Ok(()),
+        let check = |made: &Value| match made {
+            Value::Object(outputs) => check(outputs),
+            _ => Err("the outputs are not an object".to_owned()),
         };
         let mut result = Ok(Value::Object(outputs));
-        let judged = self.judge_result(asker, task, &mut result, AskReason::Send, check).await;
-        let RawVerdict { decisions, verdict } = judged.and_then(|outputs| match outputs {
-            Value::Object(outputs) => Ok(outputs),
-            _ => Err(Error::new(ErrorKind::Internal, "the outputs are not an object")),
-        });
+        let judged = self.judge_result(asker, task, &mut result, None, AskReason::Send, check);
+        let RawVerdict { decisions, verdict } =
+            judged.await.and_then(|mut parts| match parts.pop() {
+                Some(Value::Object(outputs)) => Ok(outputs),
+                _ => Err(Error::new(ErrorKind::Internal, "the outputs are not an object")),
+            });
         // The run does not wait for this approval: the caller has to set the outputs again.
         let verdict = verdict.map_err(|error| match &error.approval {
             Some(wanted) => {
@@ -334,51 +314,74 @@ impl GuardianGate {
         RawVerdict { decisions, verdict }.permit()
     }
 
+    /// Returns the body, then the outputs from status and headers if there are any. `check` returns the
+    /// reason when a changed body cannot be used.
     async fn judge_result(
         &self,
         asker: &GuardedStep<'_>,
         task: &Task,
         result: &mut Result<Value, Error>,
+        head_outputs: Option<Masked<Value>>,
         occasion: AskReason,
-        check: impl Fn(&Result<Value, Error>) -> Result<(), String>,
-    ) -> RawVerdict<Value> {
-        let take = |result: &mut Result<Value, Error>| std::mem::replace(result, Ok(Value::Null));
+        check: impl Fn(&Value) -> Result<(), String>,
+    ) -> RawVerdict<Vec<Value>> {
         let asking = HookPhase::RESULT;
+        let given = std::mem::replace(result, Ok(Value::Null));
         let Some(guardians) = self.guardians() else {
-            return self.skip_guardians(asking, occasion).and_then(|()| take(result));
+            let outputs = head_outputs.map(Masked::into_actual);
+            return self
+                .skip_guardians(asking, occasion)
+                .and_then(|()| given.map(|body| std::iter::once(body).chain(outputs).collect()));
         };
-        // The result as changed by the guardians.
-        let mut changed: Option<Result<Value, Error>> = None;
-        let mut shown = match &*result {
-            Ok(value) => Ok(asker.secrets.mask(value)),
-            Err(error) => Err(asker.secrets.mask_error(error.clone())),
+        let given: JudgedResult = match given {
+            Ok(body) => {
+                let body = asker.secrets.find_masked(body);
+                Ok(std::iter::once(body).chain(head_outputs).collect())
+            }
+            Err(error) => {
+                let shown = asker.secrets.mask_error(error.clone());
+                Err(Masked::new(error, shown))
+            }
         };
-        let call = result_call(asker, task, &shown, occasion, self.clock.now());
-        let follow = |modified: &_| {
-            let (made, changes) = modified_result(&shown, modified)?;
-            let current = changed.as_ref().unwrap_or(&*result);
-            let next = match (&shown, current, &made) {
-                (Ok(shown), Ok(truth), Ok(made)) => Ok(restore_masked(shown, truth, made.clone())),
-                _ => made.clone(),
-            };
-            check(&next)?;
-            (shown, changed) = (made, Some(next));
+        let mut changed: Option<JudgedResult> = None;
+        let now = self.clock.now();
+        let call = result_call(asker, task, &given, occasion, now);
+        let follow = |modified: &mut Request| {
+            let current = changed.as_ref().unwrap_or(&given);
+            let (made, changes) = modified_result(current, modified)?;
+            made.iter().flatten().take(1).try_for_each(|body| check(body.actual()))?;
+            modified.call = result_call(asker, task, &made, occasion, now);
+            changed = Some(made);
             Ok(changes)
         };
         let call = (call, &**asker.trace);
         let judged = self.ask_guardians(guardians, asking, occasion, call, follow).await;
-        judged.and_then(|()| changed.unwrap_or_else(|| take(result)))
+        let into_actual = |result: JudgedResult| match result {
+            Ok(parts) => Ok(parts.into_iter().map(Masked::into_actual).collect()),
+            Err(error) => Err(error.into_actual()),
+        };
+        let RawVerdict { decisions, verdict } = judged;
+        let verdict = match verdict {
+            Ok(()) => into_actual(changed.unwrap_or(given)),
+            Err(denial) => {
+                *result = into_actual(given)
+                    .map(|parts: Vec<Value>| parts.into_iter().next().unwrap_or_default());
+                Err(denial)
+            }
+        };
+        RawVerdict { decisions, verdict }
     }
 
     /// Repeats the question at which a step waits for an approval: the same content under the same
     /// execution id. Nothing is sent or used, whatever the guardians say. With `is_preview`, no new
-    /// approval is requested. `wait_point` is `None` when the step has sent nothing yet.
+    /// approval is requested. The wait point is `None` when the step has sent nothing yet; it comes with
+    /// the outputs that a waiting result sets from status and headers.
     pub(crate) async fn ask_again(
         &self,
         asker: &GuardedStep<'_>,
         contract: &TaskContract,
-        inputs: GuardedInputs<'_>,
-        wait_point: Option<&WaitPoint>,
+        inputs: &MaskedInputs,
+        (wait_point, head_outputs): (Option<&WaitPoint>, Option<Masked<Value>>),
         is_preview: bool,
     ) -> (Vec<DecisionRecord>, Result<(), Error>) {
         let occasion = if is_preview { AskReason::Preview } else { AskReason::Send };
@@ -400,38 +403,94 @@ impl GuardianGate {
             Some(WaitPoint::Result { answer, .. }) => {
                 let mut result: Result<Value, Error> = answer.clone().map_err(Into::into);
                 let check = |_: &_| Ok(());
-                self.judge_result(asker, task, &mut result, occasion, check).await.map(drop)
+                let judged =
+                    self.judge_result(asker, task, &mut result, head_outputs, occasion, check);
+                judged.await.map(drop)
             }
         };
         (decisions, verdict)
     }
 }
 
-/// A call of an MCP tool that is about to be sent.
-struct OutgoingCall<'a> {
-    tool: &'a McpTask,
-    /// The arguments of the call, after the changes of the guardians so far.
-    inputs: GuardedInputs<'a>,
-    /// Set when the inputs of the step contain secrets.
-    has_secrets: bool,
-    /// The request that contains the call, as guardians see it.
-    sent: Map<String, Value>,
+/// A request that the guardians may still change.
+struct RequestProposal<'a> {
+    asker: &'a GuardedStep<'a>,
+    contract: &'a TaskContract,
+    occasion: AskReason,
+    inputs: Cow<'a, MaskedInputs>,
+    prepared: PreparedRequest,
+    /// Set when a guardian has changed the request in this round.
+    is_changed: bool,
+    /// Set when another round follows after a change.
+    asks_again: bool,
 }
 
-/// Returns the inputs after the changes of the guardians so far.
-fn current_inputs<'i>(
-    made: Option<&'i [IndexMap<InputLocation, Value>; 2]>,
-    inputs: GuardedInputs<'i>,
-) -> GuardedInputs<'i> {
-    match made {
-        Some([truth, shown]) => GuardedInputs { actual: truth, masked: shown },
-        None => inputs,
+impl<'a> RequestProposal<'a> {
+    fn new(
+        asker: &'a GuardedStep<'a>,
+        contract: &'a TaskContract,
+        inputs: &'a MaskedInputs,
+        occasion: AskReason,
+    ) -> Result<Self, PrepareError> {
+        let prepared = prepare(asker, contract, inputs.actual())?;
+        let inputs = Cow::Borrowed(inputs);
+        Ok(Self {
+            asker,
+            contract,
+            occasion,
+            inputs,
+            prepared,
+            is_changed: false,
+            asks_again: true,
+        })
+    }
+
+    fn begin_round(&mut self, asks_again: bool) {
+        (self.is_changed, self.asks_again) = (false, asks_again);
+    }
+
+    /// Applies the modification of a guardian, and returns the changes.
+    fn apply(
+        &mut self,
+        hook: HookPhase,
+        modified: &Request,
+    ) -> Result<Vec<GuardianChange>, BadModification> {
+        let made = match self.contract.task() {
+            Task::Mcp(tool) if hook == HookPhase::MCP_OUTBOUND => {
+                let message = request::mcp_call(tool, self.inputs.shown());
+                modified_arguments(&message.map_err(|error| error.to_string())?, modified)?
+            }
+            _ => modified_inputs(modified)?,
+        };
+        let changes = changes_of(self.inputs.shown(), &made);
+        if changes.is_empty() {
+            return Ok(changes);
+        }
+        if !self.asks_again {
+            return Err(STILL_CHANGING.to_owned());
+        }
+        let inputs = self
+            .inputs
+            .restore(made)
+            .map_err(|place| format!("the modification moves a secret inside `{place}`"))?;
+        let prepared = prepare(self.asker, self.contract, inputs.actual())
+            .map_err(|error| format!("the inputs do not result in a valid request: {error}"))?;
+        self.prepared = prepared.with_masked_inputs(inputs.shown().clone());
+        self.inputs = Cow::Owned(inputs);
+        self.is_changed = true;
+        Ok(changes)
     }
 }
 
-/// Returns the method, and the address without its query.
-fn target_of(request: &PreparedRequest) -> (http::Method, url::Url) {
-    let mut url = request.url().clone();
-    url.set_query(None);
-    (request.method().clone(), url)
+fn prepare(
+    asker: &GuardedStep<'_>,
+    contract: &TaskContract,
+    inputs: &IndexMap<InputLocation, Value>,
+) -> Result<PreparedRequest, PrepareError> {
+    let user = CredentialUser {
+        principal: asker.principal.clone(),
+        capability: asker.capability.name.clone(),
+    };
+    let access = CredentialRequirement::from_task(contract.task(), asker.domains, user);
+    request::prepare(contract, inputs).map(|prepared| prepared.with_access(access))
 }

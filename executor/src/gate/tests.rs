@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-use a2s::{HttpMethod, Secret, Task};
+use a2s::{HttpMethod, InputLocation, Secret, Task};
 use a2s_api::{GuardianChange, GuardianPhase};
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use indexmap::IndexMap;
 use prometheus_client::registry::Registry;
-use serde_json::json;
+use serde_json::{Value, json};
 use test_support::{serve, unused_address};
 use url::Url;
 
@@ -98,11 +99,6 @@ fn asker<'a>(capability: &'a CapabilityRef, root: &'a CapabilityRef) -> GuardedS
 static OWNER: LazyLock<Principal> = LazyLock::new(Principal::owner);
 static NO_TRACE: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
 static NO_SECRETS: LazyLock<RunSecrets> = LazyLock::new(RunSecrets::default);
-
-/// Inputs that are no secret.
-fn open(inputs: &IndexMap<InputLocation, Value>) -> GuardedInputs<'_> {
-    GuardedInputs { actual: inputs, masked: inputs }
-}
 
 fn task() -> Task {
     let places = ["pathParameters.city", "queryParameters.units", "queryParameters.lang"];
@@ -190,7 +186,8 @@ impl Service {
     async fn pass_all(&self, gate: &GuardianGate) -> (Seen, Vec<DecisionRecord>, Option<Error>) {
         let before = self.hits.load(Ordering::SeqCst);
         let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
-        let asked = gate.ask_request(&asker(&capability, &root), &contract(), open(&given())).await;
+        let asked =
+            gate.ask_request(&asker(&capability, &root), &contract(), &given().into()).await;
         let (came_to, error) = match asked.verdict {
             Ok(request) => {
                 self.outbound.send_now(&request).await.unwrap();
@@ -247,7 +244,7 @@ async fn modify_sends_what_the_guardian_wants() {
         (
             json!([{"name": "pathParameters.city", "value": "London/../x"}]),
             "https://api.example/v1/current/London%2F..%2Fx",
-            // What goes to another path is asked about once more, and wanted as it is then.
+            // The changed request is asked about once more.
             vec![
                 vec![
                     ("pathParameters.city", json!("Paris"), json!("London/../x")),
@@ -263,7 +260,7 @@ async fn modify_sends_what_the_guardian_wants() {
                 {"name": "queryParameters.units", "value": "metric"},
             ]),
             "https://api.example/v1/current/Paris?units=metric&lang=fr",
-            vec![vec![("queryParameters.lang", json!(null), json!("fr"))]],
+            vec![vec![("queryParameters.lang", json!(null), json!("fr"))], vec![]],
         ),
         (
             json!([
@@ -288,15 +285,12 @@ async fn modify_sends_what_the_guardian_wants() {
         // The last question is about what is sent.
         let asked = asked.lock().unwrap();
         assert_eq!(asked.len(), expected.len(), "{wanted}");
-        let last = &asked.last().unwrap()["params"]["context"]["request"]["url"];
-        if expected.len() > 1 {
-            assert_eq!(last, url);
-        }
+        assert_eq!(asked.last().unwrap()["params"]["context"]["request"]["url"], url);
     }
 }
 
 #[tokio::test]
-async fn a_modification_may_lead_to_another_path_once() {
+async fn a_request_that_guardians_keep_changing_is_denied() {
     let service = Service::start().await;
     for fail in [CLOSED, OPEN] {
         let farther = |question: Value| {
@@ -313,10 +307,15 @@ async fn a_modification_may_lead_to_another_path_once() {
             "farther",
         );
         let decided: Vec<_> = decisions.iter().map(|decision| &*decision.decision).collect();
-        assert_eq!(decided, ["modify", "deny"]);
+        assert_eq!(decided, ["modify", "modify", "modify", "deny"]);
         let message = error.unwrap().message;
-        assert!(message.contains("method, host or path of the request changed again"), "{message}");
-        assert_eq!(asked.lock().unwrap().len(), 2);
+        assert!(message.contains("still changed the request"), "{message}");
+        let asked = asked.lock().unwrap();
+        let asks_again: Vec<_> = asked
+            .iter()
+            .map(|question| question["params"]["context"]["request"]["asksAgain"] == true)
+            .collect();
+        assert_eq!(asks_again, [true, true, true, false]);
     }
 }
 
@@ -462,9 +461,9 @@ async fn without_a_guardian_steps_pass_and_the_record_says_so() {
     let (seen, ..) = service.pass(&gate).await;
     check_sent(&seen, "unguarded", DecisionSource::Unguarded, AS_ASKED, "off");
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
-    let asked = gate.ask_result(&asker(&capability, &root), &task(), &mut Ok(json!(1))).await;
+    let asked = gate.ask_result(&asker(&capability, &root), &task(), &mut Ok(json!(1)), None).await;
     assert_eq!(only(asked.decisions).decision, "unguarded");
-    assert_eq!(asked.verdict.unwrap().into_inner(), json!(1));
+    assert_eq!(asked.verdict.unwrap().into_inner().0, json!(1));
 }
 
 #[tokio::test]
@@ -472,7 +471,8 @@ async fn inputs_that_fit_no_request_are_not_asked_about() {
     let (config, asked) = start_guardian(|question| decide(&question, "allow")).await;
     let gate = gate(config, CLOSED);
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
-    let answer = gate.ask_request(&asker(&capability, &root), &contract(), open(&inputs([]))).await;
+    let answer =
+        gate.ask_request(&asker(&capability, &root), &contract(), &inputs([]).into()).await;
     assert_eq!(answer.decisions, []);
     assert_eq!(answer.verdict.unwrap_err().kind, ErrorKind::InvalidInput);
     assert!(asked.lock().unwrap().is_empty());
@@ -486,11 +486,11 @@ async fn guardian_sees_each_request_and_its_result() {
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
     let permissions = ["weather.read".parse().unwrap()];
     let asker = GuardedStep { permissions: &permissions, ..asker(&capability, &root) };
-    gate.ask_request(&asker, &contract(), open(&given())).await.verdict.unwrap();
+    gate.ask_request(&asker, &contract(), &given().into()).await.verdict.unwrap();
     let value = json!({"temperature": 21});
-    gate.ask_result(&asker, &task(), &mut Ok(value.clone())).await.verdict.unwrap();
+    gate.ask_result(&asker, &task(), &mut Ok(value.clone()), None).await.verdict.unwrap();
     let failure = Error::new(ErrorKind::StatusError, "the service responded with status 500");
-    gate.ask_result(&asker, &task(), &mut Err(failure.clone())).await.verdict.unwrap_err();
+    gate.ask_result(&asker, &task(), &mut Err(failure.clone()), None).await.verdict.unwrap_err();
     let asked = asked.lock().unwrap();
     let [request, result, failed] = asked.as_slice() else { panic!("three questions") };
 
@@ -530,8 +530,13 @@ async fn guardian_sees_each_request_and_its_result() {
         "path": "/v1/current/Paris",
         "query": "units=metric",
         "headers": {"accept": "application/json, */*;q=0.1"},
+        "body": {
+            "checksum": a2s::Digest::of_bytes(b""), "bytes": 0, "text": "", "truncated": false,
+        },
+        "asksAgain": true,
     });
     assert_eq!(context["request"], expected);
+    assert_eq!(context.get("hidden"), None);
     assert_eq!(context["user"], json!({"id": "owner"}));
     for member in ["id", "name", "url", "instructions", "version", "provider"] {
         assert!(!context["agent"][member].is_null(), "{member}");
@@ -564,8 +569,8 @@ async fn pass_result(
     let (config, _) = start_guardian(answer).await;
     let (capability, root) = (pin("GetWeather"), pin("PostWeatherTweet"));
     let gate = gate(config, fail);
-    let asked = gate.ask_result(&asker(&capability, &root), &task(), &mut result).await;
-    (only(asked.decisions), asked.verdict.map(Permitted::into_inner))
+    let asked = gate.ask_result(&asker(&capability, &root), &task(), &mut result, None).await;
+    (only(asked.decisions), asked.verdict.map(|allowed| allowed.into_inner().0))
 }
 
 fn failure() -> Error {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s::{InputLocation, Task};
+use a2s::{InputLocation, OutputMapping, OutputSource, Task};
 use a2s_api::{RecordedResponse, StepExchange};
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -42,7 +42,7 @@ pub(crate) enum ExchangeResponse {
     Whole {
         /// HTTP status.
         status: u16,
-        /// The headers by name, without cookies.
+        /// The headers by name that the step takes, without cookies.
         headers: BTreeMap<String, String>,
         /// The body that the guardian allowed.
         body: Value,
@@ -84,26 +84,36 @@ impl ExchangeResponse {
         }
     }
 
-    /// Creates the record of a response, with its content if it has at most `limit` bytes.
-    pub(crate) fn from_result(answer: &StepResult, secrets: &RunSecrets, limit: usize) -> Self {
-        let StepResult { body, head } = answer;
-        let headers = head.iter().flat_map(|head| &head.headers);
-        let headers: Vec<_> = headers.filter(|(name, _)| *name != SET_COOKIE).collect();
-        let in_headers = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    /// Creates the record of a response, with its content if it has at most `limit` bytes. Guardians see
+    /// only the headers that `outputs` take, so it has no others.
+    pub(crate) fn from_result(
+        answer: &StepResult,
+        outputs: &[OutputMapping],
+        secrets: &RunSecrets,
+        limit: usize,
+    ) -> Self {
+        let StepResult { body, head, head_outputs } = answer;
+        let mut status = head.as_ref().map_or(0, |head| head.status);
+        let mut headers = BTreeMap::new();
+        for output in outputs {
+            let Some(value) = head_outputs.get(&output.dotted()) else { continue };
+            match &output.source {
+                OutputSource::Header(name) if !SET_COOKIE.as_str().eq_ignore_ascii_case(name) => {
+                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    headers.insert(name.to_ascii_lowercase(), secrets.mask_text(&text));
+                }
+                OutputSource::Status => {
+                    status = value.as_u64().and_then(|status| status.try_into().ok()).unwrap_or(0);
+                }
+                OutputSource::Header(_) | OutputSource::Body(_) => {}
+            }
+        }
+        let in_headers = headers.iter().map(|(name, value)| name.len() + value.len());
         let bytes = size_of(body).saturating_add(in_headers.sum());
         if bytes > limit {
             return Self::LeftOut { bytes };
         }
-        let masked =
-            |value: &HeaderValue| secrets.mask_text(&String::from_utf8_lossy(value.as_bytes()));
-        Self::Whole {
-            status: head.as_ref().map_or(0, |head| head.status),
-            headers: headers
-                .iter()
-                .map(|(name, value)| (name.to_string(), masked(value)))
-                .collect(),
-            body: secrets.mask(body),
-        }
+        Self::Whole { status, headers, body: secrets.mask(body) }
     }
 
     /// Returns the stored response.
@@ -120,6 +130,6 @@ impl ExchangeResponse {
             Some((name, HeaderValue::from_str(value).ok()?))
         });
         let headers: HeaderMap = headers.collect();
-        Ok(StepResult { body, head: Some(ResponseHead { status, headers }) })
+        Ok(StepResult::new(body, Some(ResponseHead { status, headers })))
     }
 }

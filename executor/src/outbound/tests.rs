@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use futures::StreamExt as _;
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 use test_support::serve;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -22,7 +23,7 @@ use super::client::build_client;
 use super::resolve::AddressResolver;
 use super::*;
 use crate::config::GuardianSettings;
-use crate::gate::{GuardedInputs, GuardedStep, GuardianGate};
+use crate::gate::{GuardedStep, GuardianGate};
 use crate::request::TaskContract;
 use crate::request::test_fixtures::{Still, inputs, openapi};
 use crate::secrets::RunSecrets;
@@ -87,9 +88,9 @@ pub(super) async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<Pr
         secrets: &RunSecrets::default(),
         trace: &&HeaderMap::new(),
     };
-    let given = given.iter().flat_map(|(place, value)| inputs([(place, value.clone())])).collect();
-    let given = GuardedInputs { actual: &given, masked: &given };
-    gate.ask_request(&asker, &TaskContract::new(Arc::new(task.clone())), given)
+    let given = given.iter().flat_map(|(place, value)| inputs([(place, value.clone())]));
+    let given = given.collect::<IndexMap<_, _>>().into();
+    gate.ask_request(&asker, &TaskContract::new(Arc::new(task.clone())), &given)
         .await
         .verdict
         .unwrap()

@@ -44,10 +44,13 @@ impl SecretVariables {
         if self.is_empty() {
             return false;
         }
-        let references = template.references().into_iter();
-        let references = references.filter(|r| self.contains(r.variable()));
-        let mut values = references.filter_map(|r| r.resolve(scope).ok());
-        values.any(|value| !is_maskable(value))
+        let mut references = template.references().into_iter();
+        references.any(|r| r.resolve(scope).is_ok_and(|value| self.hides(r, value)))
+    }
+
+    /// Returns true when the value of a reference contains a secret that could not be found in a text.
+    pub(super) fn hides(&self, reference: &VariableReference, value: &Value) -> bool {
+        self.contains(reference.variable()) && !is_maskable(value)
     }
 }
 

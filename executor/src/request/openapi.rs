@@ -8,7 +8,8 @@ mod multipart;
 mod parameter;
 
 use a2s::{
-    HttpMethod, InputLocation, MediaType, OpenApiTask, OperationParameter, ParameterLocation,
+    HIDDEN, HttpMethod, InputLocation, MediaType, OpenApiTask, OperationParameter,
+    ParameterLocation,
 };
 use bytes::Bytes;
 use http::HeaderMap;
@@ -18,6 +19,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use serde_json::Value;
 use url::Url;
 
+pub(crate) use self::binary::mask_binary;
 pub(super) use self::body_view::BodyView;
 use self::parameter::ParameterValue;
 use super::parameter_style::StyledValue;
@@ -56,9 +58,51 @@ pub(super) fn prepare(
     headers.insert(ACCEPT, accepted);
     write_headers(task, inputs, &mut headers)?;
     let body = write_body(task, inputs, &mut headers)?;
-    Ok(PreparedRequest {
+    Ok(new_request(task, write_url(task, inputs)?, headers, body))
+}
+
+/// Returns the request that masked inputs result in. A part that they cannot result in is a placeholder.
+/// `url` is the true address.
+pub(super) fn prepare_masked(
+    task: &OpenApiTask,
+    accepted: HeaderValue,
+    shown: &IndexMap<InputLocation, Value>,
+    url: &Url,
+) -> PreparedRequest {
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, accepted);
+    if write_headers(task, shown, &mut headers).is_err() {
+        headers.clear();
+    }
+    let body = write_body(task, shown, &mut headers).unwrap_or_else(|_| {
+        let mut shown = shown.clone();
+        if let Some(body) = shown.get_mut(&InputLocation::Body) {
+            *body = binary::with_readable_content(body);
+        }
+        let media_type = task.body.as_ref().and_then(|body| header_value(body.media_type.as_str()));
+        write_body(task, &shown, &mut headers).unwrap_or_else(|_| {
+            headers.extend(media_type.map(|media_type| (CONTENT_TYPE, media_type)));
+            Some(Bytes::from_static(HIDDEN.as_bytes()))
+        })
+    });
+    let url = write_url(task, shown).unwrap_or_else(|_| {
+        let mut url = url.clone();
+        url.set_path(HIDDEN);
+        url.set_query(url.query().is_some().then_some(HIDDEN));
+        url
+    });
+    new_request(task, url, headers, body)
+}
+
+fn new_request(
+    task: &OpenApiTask,
+    url: Url,
+    headers: HeaderMap,
+    body: Option<Bytes>,
+) -> PreparedRequest {
+    PreparedRequest {
         method: method(task.method),
-        url: write_url(task, inputs)?,
+        url,
         headers,
         body,
         whole_body: None,
@@ -67,7 +111,7 @@ pub(super) fn prepare(
         own_trace: false,
         shown: None,
         access: None,
-    })
+    }
 }
 
 /// Returns the method and the address, with parameters in braces.

@@ -14,7 +14,7 @@ use super::resolver::PreparedRun;
 use crate::error::{Error, ErrorKind};
 use crate::gate::{GateVerdict, Permitted, PreRun};
 use crate::plan::ExecutionPlan;
-use crate::secrets::{RunSecrets, has_placeholder, restore_masked};
+use crate::secrets::{Masked, RunSecrets};
 use crate::telemetry::{DecisionSubject, RunTrace, StandaloneDecision};
 
 /// The hint for a caller who gave no value.
@@ -61,21 +61,21 @@ impl<'r> PreRunGuard<'r> {
         plan.check_given(&asked.inputs)?;
         let secrets = RunSecrets::default();
         let shown = plan.root.masked_inputs(&asked.inputs, &secrets)?;
+        let mut inputs = Masked::new(std::mem::take(&mut asked.inputs), shown);
         let session = self.session_name(asked.session.as_deref());
-        // The inputs as changed by the guardians so far: as they are, and as they are shown.
-        let mut truths = asked.inputs.clone();
-        let mut seen = shown.clone();
+        let shown = inputs.shown().clone();
         let follow = |made: &Map<String, Value>| {
-            let inputs = restore_inputs(&truths, &seen, made)?;
-            plan.check_given(&inputs).map_err(|error| error.message)?;
-            truths = inputs;
-            seen.clone_from(made);
+            let changed = inputs
+                .restore(made.clone())
+                .map_err(|name| format!("it puts a secret into `{name}`, which had no secret"))?;
+            plan.check_given(changed.actual()).map_err(|error| error.message)?;
+            inputs = changed;
             Ok(())
         };
         let beginning = self.pre_run(&session, plan);
         let answer = self.context.gate.ask_trigger(beginning, event, shown, follow).await;
         self.record_decisions(answer, DecisionSubject::Event(event), &session, &plan.root.pin)?;
-        asked.inputs = truths;
+        asked.inputs = inputs.into_actual();
         Ok(())
     }
 
@@ -152,25 +152,4 @@ impl<'r> PreRunGuard<'r> {
         self.decisions.extend(decisions.into_iter().filter(is_guarded));
         verdict.map(Permitted::into_inner)
     }
-}
-
-/// Restores the true values in inputs that a guardian has modified.
-fn restore_inputs(
-    truths: &Map<String, Value>,
-    shown: &Map<String, Value>,
-    made: &Map<String, Value>,
-) -> Result<Map<String, Value>, String> {
-    let restored = made.iter().map(|(name, made)| {
-        let truth = truths.get(name);
-        let value = match (shown.get(name), truth) {
-            (Some(shown), Some(truth)) => restore_masked(shown, truth, made.clone()),
-            _ => made.clone(),
-        };
-        // The placeholder itself would be neither intended nor allowed.
-        if has_placeholder(&value) && !truth.is_some_and(has_placeholder) {
-            return Err(format!("it puts a secret into `{name}`, which had no secret"));
-        }
-        Ok((name.clone(), value))
-    });
-    restored.collect()
 }

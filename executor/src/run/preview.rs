@@ -107,7 +107,7 @@ impl PlanPreview<'_> {
         let decided = match step.bind_inputs(execution_id, secrets, most) {
             Ok(filled) => {
                 let contract = contracts.contract_for(step.task);
-                context.gate.preview_request(&asker, &contract, filled.to_guarded()).await
+                context.gate.preview_request(&asker, &contract, &filled.values).await
             }
             Err(error) => Err(error),
         };

@@ -93,7 +93,7 @@ struct RunRecording<'r> {
 impl CannedResponses for RunRecording<'_> {
     fn respond(&self, question: &TaskRequest<'_>) -> Result<StepResult, RunError> {
         let TaskRequest { step, contract, inputs } = question;
-        let asked = ExchangeRequest::from_task(contract.task(), inputs.masked);
+        let asked = ExchangeRequest::from_task(contract.task(), inputs.shown());
         lock(&self.asked).insert((*step).to_owned(), asked);
         let failed = |kind: ErrorKind, message: String| {
             Error::new(kind, message).to_run_error(Some(step), None, true)

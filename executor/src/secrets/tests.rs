@@ -125,6 +125,7 @@ fn what_is_left_in_place_is_true_again() {
     let secrets = secrets(&[json!("s3cret"), json!("geheim")]);
     let truth = json!({"auth": "Bearer s3cret", "list": ["geheim", 1], "geheim": {"x": 1}});
     let shown = secrets.mask(&truth);
+    let masked = Masked::new(truth.clone(), shown.clone());
     let mut made = shown.clone();
     made["list"][1] = json!(2);
     made["(secret)"]["y"] = json!("s");
@@ -133,11 +134,13 @@ fn what_is_left_in_place_is_true_again() {
     expected["list"][1] = json!(2);
     expected["geheim"]["y"] = json!("s");
     expected["more"] = json!("new");
-    assert_eq!(restore_masked(&shown, &truth, made), expected);
+    assert_eq!(*masked.restore(made).actual(), expected);
     // Elsewhere it is nothing but a text.
     let moved = json!({"auth": "(secret)"});
-    assert_eq!(restore_masked(&shown, &truth, moved.clone()), moved);
-    assert!(has_placeholder(&moved) && !has_placeholder(&truth));
+    assert_eq!(*masked.restore(moved.clone()).actual(), moved);
+    let inputs = |value: &Value| Map::from_iter([("a".to_owned(), value.clone())]);
+    let inputs = Masked::new(inputs(&truth), inputs(&shown));
+    assert_eq!(inputs.restore(Map::from_iter([("a".to_owned(), moved)])).unwrap_err(), "a");
 }
 
 fn any_value() -> impl Strategy<Value = Value> {
@@ -181,7 +184,9 @@ proptest! {
     fn what_nobody_touched_is_the_truth(truth in any_value(), secret in "\\PC{1,6}") {
         let secrets = secrets(&[json!(secret)]);
         let shown = secrets.mask(&truth);
-        prop_assert_eq!(&restore_masked(&shown, &truth, shown.clone()), &truth);
+        let masked = Masked::new(truth.clone(), shown.clone());
+        let restored = masked.restore(shown);
+        prop_assert_eq!(restored.actual(), &truth);
         prop_assert_eq!(RunSecrets::default().mask(&truth), truth);
     }
 }

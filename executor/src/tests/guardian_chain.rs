@@ -67,7 +67,7 @@ fn modify(modified: Value) -> Value {
     json!({"decision": "modify", "message": "softer", "modifiedRequest": modified})
 }
 
-/// Puts `add` behind what is said to the service, or behind what it has answered.
+/// Puts `add` behind what is said to the service, or behind what it has answered, once.
 fn append(method: &'static str, add: &'static str) -> impl Fn(&Value) -> Value + Send + 'static {
     move |question| {
         if question["method"] != method {
@@ -77,6 +77,9 @@ fn append(method: &'static str, add: &'static str) -> impl Fn(&Value) -> Value +
         let params = &mut modified["params"];
         if method == REQUEST {
             let text = &mut params["toolCallRequest"]["inputs"][0]["value"]["text"];
+            if text.as_str().unwrap().contains(add) {
+                return allow();
+            }
             *text = json!(format!("{}{add}", text.as_str().unwrap()));
         } else {
             let text = &mut params["toolCallResult"]["result"]["outputs"][0]["text"];
@@ -102,7 +105,8 @@ async fn modifications_add_up_and_name_their_guardian() {
         assert_eq!(world.service.asked()[before].1["text"], sent, "{method}");
         let decisions = &run.steps[0].decisions;
         let (changed, left) = ("modify", "allow");
-        let expected = if method == REQUEST { [changed, left] } else { [left, changed] };
+        let expected =
+            if method == REQUEST { vec![changed, left, left] } else { vec![left, changed] };
         let expected = expected.into_iter().flat_map(|said| [("company", said), ("team", said)]);
         assert_eq!(said(decisions), expected.collect::<Vec<_>>(), "{method}");
         // What each has changed is what it was shown and what it made of that.
@@ -120,9 +124,14 @@ async fn modifications_add_up_and_name_their_guardian() {
     }
     // Both questions have one id and one execution: they are about one step.
     let (first, second) = (&world.guardian.asked()[0], &team.asked()[0]);
-    for pointer in ["/id", "/params/toolCallRequest/executionId", "/params/context"] {
+    for pointer in ["/id", "/params/toolCallRequest/executionId", "/params/context/capability"] {
         assert_eq!(first.pointer(pointer), second.pointer(pointer), "{pointer}");
     }
+    // The second judges the request that the change of the first results in.
+    let text = |question: &Value| {
+        question.pointer("/params/context/request/body/text").cloned().unwrap_or_default()
+    };
+    assert_eq!([text(first), text(second)], [r#"{"text":"hi"}"#, r#"{"text":"hi, you"}"#]);
 }
 
 #[tokio::test]

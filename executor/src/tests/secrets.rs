@@ -162,7 +162,10 @@ async fn what_is_too_short_to_be_found_hides_its_place() {
     let inputs = &world.guardian.asked()[0]["params"]["toolCallRequest"]["inputs"];
     assert_eq!(
         *inputs,
-        json!([{"name": "body", "value": "(secret)"}, {"name": "queryParameters.pin", "value": "(secret)"}])
+        json!([
+            {"name": "body", "value": {"n": 1, "pin": "(secret)"}},
+            {"name": "queryParameters.pin", "value": "(secret)"},
+        ])
     );
     let sending = async |run: Uuid| {
         let told = events(&app, run).await;
@@ -172,7 +175,7 @@ async fn what_is_too_short_to_be_found_hides_its_place() {
         })
     };
     let (url, digest) = sending(first.id).await.unwrap();
-    assert_eq!(url, "https://api.example/echo/x", "the address as the document has it");
+    assert_eq!(url, "https://api.example/echo/x?pin=(secret)");
     // Nobody can guess the number from the digest: it is another one in each run.
     let second = run(&app, "Pin", json!({"pin": 713})).await;
     assert_ne!(sending(second.id).await.unwrap().1, digest);

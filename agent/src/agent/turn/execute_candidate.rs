@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use a2s::{CapabilityInterface, Document, HIDDEN, InputField, Permission};
 use a2s_api::{
-    AgentEvent, AgentQuestion, AgentStatus, CapabilityRef, ExecutionRequest,
-    PendingQuestion, PlanRequest, PlanResponse, RunStatus, SkippedCandidate,
+    AgentEvent, AgentQuestion, AgentStatus, CapabilityRef, ExecutionRequest, PendingQuestion,
+    PlanRequest, PlanResponse, RunStatus, SkippedCandidate,
 };
 use serde_json::{Map, Value};
 

@@ -1,10 +1,10 @@
 //! Binary content in JSON: `{base64: "…"}` or `{text: "…"}`, with its metadata.
 
-use a2s::MediaType;
+use a2s::{HIDDEN, MediaType};
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::request::parameter_style::Reason;
 
@@ -80,6 +80,46 @@ impl BinaryContent {
     }
 }
 
+/// Returns an input without each binary content in which `has_secret` finds something. Its Base64 would show
+/// the secret to everybody who decodes it.
+pub(crate) fn mask_binary(value: Value, has_secret: &impl Fn(&str) -> bool) -> Value {
+    match value {
+        Value::Object(mut members) if is_binary(&members) => {
+            if let Some(Value::String(text)) = members.get_mut("base64")
+                && decode(text).is_some_and(|bytes| has_secret(&String::from_utf8_lossy(&bytes)))
+            {
+                HIDDEN.clone_into(text);
+            }
+            Value::Object(members)
+        }
+        Value::Object(members) => {
+            let members = members.into_iter();
+            members.map(|(name, member)| (name, mask_binary(member, has_secret))).collect()
+        }
+        Value::Array(items) => {
+            items.into_iter().map(|item| mask_binary(item, has_secret)).collect()
+        }
+        scalar => scalar,
+    }
+}
+
+/// Returns masked content in a form that can be written. Content that the mask makes unreadable becomes its
+/// text.
+pub(super) fn with_readable_content(shown: &Value) -> Value {
+    match shown {
+        Value::Object(members) if is_binary(members) => {
+            let is_readable = BinaryContent::read(shown).is_ok();
+            if is_readable { shown.clone() } else { json!({"text": HIDDEN}) }
+        }
+        Value::Object(members) => {
+            let members = members.iter();
+            members.map(|(name, member)| (name.clone(), with_readable_content(member))).collect()
+        }
+        Value::Array(items) => items.iter().map(with_readable_content).collect(),
+        scalar => scalar.clone(),
+    }
+}
+
 const NOT_BASE64: Reason = "`base64` is not Base64";
 const NO_HEADERS: Reason = "`headers` must be an object of texts";
 
@@ -93,8 +133,6 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
