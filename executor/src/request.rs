@@ -285,17 +285,28 @@ pub(crate) fn prepare(
     contract: &TaskContract,
     inputs: &IndexMap<InputLocation, Value>,
 ) -> Result<PreparedRequest, PrepareError> {
-    let mut request = match contract.task() {
-        Task::OpenApi(task) => openapi::prepare(task, contract.accepted_types(task), inputs)?,
-        Task::Graphql(task) => graphql::prepare(task, inputs)?,
-        Task::Mcp(task) => mcp::prepare(task, inputs)?,
-    };
+    let mut request = prepare_unchecked(contract, inputs)?;
     request.repeat_safe = contract.task().is_idempotent();
     request.own_trace = has_trace_parameter(contract.task())
         || request.headers.keys().any(|name| is_trace_header(name.as_str()));
     check_sizes(&request)?;
     contract.check_inputs(inputs)?;
     Ok(request)
+}
+
+/// Makes the same request from inputs that need not fit their schemas.
+///
+/// # Errors
+/// When a value is missing, or cannot be sent.
+pub(crate) fn prepare_unchecked(
+    contract: &TaskContract,
+    inputs: &IndexMap<InputLocation, Value>,
+) -> Result<PreparedRequest, PrepareError> {
+    match contract.task() {
+        Task::OpenApi(task) => openapi::prepare(task, contract.accepted_types(task), inputs),
+        Task::Graphql(task) => graphql::prepare(task, inputs),
+        Task::Mcp(task) => mcp::prepare(task, inputs),
+    }
 }
 
 /// Returns the request as guardians see it: made of masked inputs, which need not fit their schemas. A part
@@ -305,15 +316,11 @@ pub(crate) fn prepare_masked(
     shown: &IndexMap<InputLocation, Value>,
     actual: &PreparedRequest,
 ) -> PreparedRequest {
-    let prepared = match contract.task() {
-        Task::OpenApi(task) => {
-            let accepted = contract.accepted_types(task);
-            return openapi::prepare_masked(task, accepted, shown, &actual.url);
-        }
-        Task::Graphql(task) => graphql::prepare(task, shown),
-        Task::Mcp(task) => mcp::prepare(task, shown),
-    };
-    prepared.unwrap_or_else(|_| PreparedRequest {
+    if let Task::OpenApi(task) = contract.task() {
+        let accepted = contract.accepted_types(task);
+        return openapi::prepare_masked(task, accepted, shown, &actual.url);
+    }
+    prepare_unchecked(contract, shown).unwrap_or_else(|_| PreparedRequest {
         headers: HeaderMap::new(),
         body: Some(Bytes::from_static(HIDDEN.as_bytes())),
         whole_body: None,
