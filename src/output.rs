@@ -86,10 +86,11 @@ impl CommandOutput {
         self.terminal && !self.json
     }
 
-    /// Prints a line for a person. A closed output (`| head`) is not an error.
+    /// Prints a line for a person, which ends at its end only: no text in it begins another one. A closed
+    /// output (`| head`) is not an error.
     pub(crate) fn line(&mut self, line: Arguments<'_>) {
         let line = line.to_string();
-        let line = terminal_escape::disarm(&line);
+        let line = terminal_escape::disarm_line(&line);
         match self.terminal {
             true => self.write(&wrap::wrap(&line, TerminalSize::now().width)),
             false => self.write(&line),
@@ -99,6 +100,13 @@ impl CommandOutput {
     fn write(&mut self, line: &str) {
         let written = writeln!(self.stdout, "{line}").and_then(|()| self.stdout.flush());
         self.is_closed |= written.is_err();
+    }
+
+    /// Prints the lines of a text of this program.
+    pub(crate) fn lines(&mut self, text: &str) {
+        for line in text.split('\n') {
+            self.line(format_args!("{line}"));
+        }
     }
 
     /// Returns true when the reader of the output is gone.
@@ -134,7 +142,7 @@ impl CommandOutput {
     /// Prints a line that is not part of the result to standard error.
     pub(crate) fn note(&mut self, line: Arguments<'_>) {
         let line = line.to_string();
-        let line = terminal_escape::disarm(&line);
+        let line = terminal_escape::disarm_line(&line);
         let line = match io::stderr().is_terminal() {
             true => wrap::wrap(&line, TerminalSize::now().width),
             false => line,
@@ -175,7 +183,7 @@ impl CommandOutput {
         for diagnostic in diagnostics {
             self.printed_codes.insert(diagnostic.code.clone());
             let rendered = excerpts.render(diagnostic, self.colored);
-            self.line(format_args!("{rendered}\n"));
+            self.lines(&format!("{rendered}\n"));
         }
     }
 

@@ -36,7 +36,7 @@ use crate::settings::{
 };
 
 pub(crate) use bundled_capabilities::bundled_documents;
-pub(crate) use data_dir::{DataFolder, data_dir, set_private_umask};
+pub(crate) use data_dir::{DataFolder, data_dir, set_private_umask, write_private};
 pub(crate) use services::{ExecutorPart, RunningServices, ServiceSettings, StandaloneGuardian};
 
 const UP_PORT: u16 = 8740;

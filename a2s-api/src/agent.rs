@@ -66,6 +66,7 @@ pub struct AgentAction {
     /// The capability that would run.
     pub capability: CapabilityRef,
     /// The function that it performs.
+    #[serde(deserialize_with = "super::single_line::deserialize")]
     pub description: String,
     /// The requests that it sends: method, address, and the tool of an MCP server.
     pub requests: Vec<String>,
@@ -216,6 +217,7 @@ pub struct AgentCandidate {
     /// The capability.
     pub capability: CapabilityRef,
     /// The function that it performs.
+    #[serde(deserialize_with = "super::single_line::deserialize")]
     pub description: String,
     /// The probability that it does what the intent asks for, 0 to 1.
     pub score: f64,
@@ -418,6 +420,7 @@ pub struct AgentProposal {
     /// The capability under which the agent would publish the proposal.
     pub capability: CapabilityRef,
     /// The function that it performs.
+    #[serde(deserialize_with = "super::single_line::deserialize")]
     pub description: String,
     /// The capabilities that it runs, in their order.
     pub capabilities: Vec<CapabilityRef>,

@@ -84,6 +84,7 @@ pub struct Rival {
     #[schema(value_type = schema::Version)]
     pub version: Version,
     /// The purpose of the capability.
+    #[serde(deserialize_with = "super::single_line::deserialize")]
     pub description: String,
     /// Its place in the same search, 1 for the first.
     pub rank: usize,

@@ -27,6 +27,7 @@ mod run;
 pub mod schema;
 mod secrets;
 mod services;
+mod single_line;
 mod state;
 mod strategy;
 mod stream_quota;

@@ -42,6 +42,7 @@ pub struct CapabilitySummary {
     /// The checksum of the document.
     pub checksum: Digest,
     /// The purpose of the capability, in one sentence.
+    #[serde(deserialize_with = "super::single_line::deserialize")]
     pub description: String,
     /// The services it talks to.
     pub domains: Vec<Domain>,
@@ -281,6 +282,7 @@ pub struct NearMiss {
     /// The absolute similarity of meaning, 0 to 1.
     pub similarity: f64,
     /// The purpose of the capability.
+    #[serde(deserialize_with = "super::single_line::deserialize")]
     pub description: String,
 }
 
@@ -309,6 +311,7 @@ pub struct SearchHit {
     #[serde(default)]
     pub rank_score: f64,
     /// The purpose of the capability.
+    #[serde(deserialize_with = "super::single_line::deserialize")]
     pub description: String,
     /// The number of runs of this version.
     pub usage_count: u64,

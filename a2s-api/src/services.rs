@@ -75,6 +75,7 @@ pub struct ServiceMatch {
     /// Name of the capability.
     pub name: CapabilityName,
     /// The function that it performs.
+    #[serde(deserialize_with = "super::single_line::deserialize")]
     pub description: String,
     /// The probability that the capability does what the intent asks for, 0 to 1.
     pub score: f64,

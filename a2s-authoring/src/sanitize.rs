@@ -5,11 +5,7 @@
 pub(crate) fn clean_line(text: &str, most: usize) -> String {
     // Text beyond this is cut off anyway; tags and spaces may use up a part of it.
     let shown = text.chars().take(most.saturating_mul(8).max(4_096));
-    let visible: String = without_tags(&shown.collect::<String>())
-        .chars()
-        .filter(|c| c.is_whitespace() || !(c.is_control() || is_hidden(*c)))
-        .collect();
-    shorten(&visible.split_whitespace().collect::<Vec<_>>().join(" "), most)
+    shorten(&a2s::to_single_line(&without_tags(&shown.collect::<String>()), usize::MAX), most)
 }
 
 /// Returns a description as one line; `None` when it has no content.
@@ -66,14 +62,6 @@ fn without_tags(text: &str) -> String {
     kept + rest
 }
 
-/// Returns true when a character is invisible or changes the order of the characters around it.
-fn is_hidden(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{ffff}'
-        | '\u{e0000}'..='\u{e0fff}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +72,7 @@ mod tests {
             |text: &str, expected: &str| assert_eq!(clean_line(text, 20), expected, "{text:?}");
         check("  a\r\n b\t\u{1b}[31mred\u{7f} ", "a b [31mred");
         check("left\u{202e}thgir\u{200b}", "leftthgir");
+        check("so\u{e0165}\u{3164}ft\u{ad}", "soft");
         check("<p>Hello <b>you</b></p>", "Hello you");
         check("a < b and c > d", "a < b and c > d");
         check("one two three four five six", "one two three four…");

@@ -8,7 +8,7 @@ use crate::check::check_data_flow;
 use crate::checksum::{Digest, is_content};
 use crate::decode::{decode_capability, decode_digest};
 use crate::diagnostic::{Diagnostic, SourcePosition};
-use crate::display_safe::is_format_control;
+use crate::display_safe::mark_hidden;
 use crate::error_code;
 use crate::field_reader::{CompileMode, DiagnosticSink, DocumentField, is_placeholder};
 use crate::tree::{self, NodePath, NodeValue, TreeNode};
@@ -144,8 +144,8 @@ fn check_keys(root: &TreeNode<'_>, mode: CompileMode, findings: &mut DiagnosticS
     });
 }
 
-/// Reports control characters that change the display of text, in the texts by which people choose
-/// capabilities.
+/// Reports characters that are hidden or change the display of text, in the texts by which people choose
+/// capabilities. Each of these texts is one line.
 fn check_shown_text(root: &TreeNode<'_>, mode: CompileMode, findings: &mut DiagnosticSink) {
     if mode == CompileMode::Final {
         return;
@@ -188,12 +188,17 @@ fn check_text(
             }
         }
         NodeValue::String(text) => {
-            let Some(control) = text.chars().find(|c| is_format_control(*c)) else { return };
+            // A block of YAML ends with the end of its last line.
+            let mut hidden = mark_hidden(text.trim_end()).filter(|(_, is_hidden)| *is_hidden);
+            let Some((c, _)) = hidden.next() else { return };
             let code = error_code::TEXT_CONTROL;
-            let message = format!(
-                "the text has the invisible control character U+{:04X}, which changes how the text is shown",
-                u32::from(control)
-            );
+            let message = match c {
+                '\n' | '\r' => "the text has more than one line".to_owned(),
+                _ => format!(
+                    "the text has the character U+{:04X}, which is not shown or changes how the text is shown",
+                    u32::from(c)
+                ),
+            };
             if mode == CompileMode::Publish {
                 findings.error(code, (path, node.position), message);
             } else {

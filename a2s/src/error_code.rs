@@ -138,7 +138,7 @@ error_table! {
     BAD_REF = "A2S019", "`$ref` that cannot be used", "Point `$ref` at `#/tasks/NAME`, and define that task.";
     TOO_MANY_STEPS = "A2S020", "too many steps or too deep", "Split the capability; a document has at most 200 steps, nested at most 16 deep.";
     NEWER_FIELD = "A2S021", "field of a newer language version", "Write `a2s: 1.1.0` at the top, or remove the field.";
-    TEXT_CONTROL = "A2S022", "control character that changes how text is shown", "Remove the character; text in any script can be written without it here.";
+    TEXT_CONTROL = "A2S022", "character that hides or changes how text is shown", "Remove the character; write the text on one line.";
     // Checksum.
     CHECKSUM_MISSING = "A2S030", "checksum not filled in", "Fill in the right checksum; for a file, `a2s checksum --write FILE` does it.";
     CHECKSUM_MISMATCH = "A2S031", "checksum does not match the content", "If you meant to change the document, give it a new version and run `a2s checksum --write FILE`; if not, restore the original.";
@@ -181,6 +181,7 @@ error_table! {
     DEPENDENCY_DEPRECATED = "A2S073", "dependency is deprecated", "Use the replacement that its publisher names, or keep the dependency for now.";
     // More of tasks.
     BAD_MCP = "A2S080", "malformed MCP task", "Give `server` and `tool`, and copy the schemas as `tools/list` returns them.";
+    AMBIGUOUS_PATH = "A2S081", "path with several spellings", "Write the path without `;`, `\\` and encoded slashes, if the service has such a path.";
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ pub use crate::deprecation::{Deprecation, SuccessorRef};
 pub use crate::diagnostic::{
     Diagnostic, DiagnosticSeverity, RelatedPosition, SourcePosition, did_you_mean,
 };
-pub use crate::display_safe::{is_displayable, to_single_line};
+pub use crate::display_safe::{is_displayable, mark_hidden, to_single_line};
 pub use crate::document::{
     Author, BackoffKind, Capability, CapabilityExample, CapabilityStep, Dependency,
     ExampleResponse, ForEach, OnError, OutputMapping, OutputSource, Parameter, RetryPolicy, Step,

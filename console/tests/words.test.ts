@@ -3,6 +3,8 @@ import { ago, duration, percent, shorten, visible } from "../src/model/words";
 
 test("characters that are not seen are shown", () => {
     expect(visible("a\u202eb\u200bc\u0007")).toBe("a⟨U+202E⟩b⟨U+200B⟩c⟨U+0007⟩");
+    expect(visible("a\u{e0165}\u3164\u00ad")).toBe("a⟨U+E0165⟩⟨U+3164⟩⟨U+00AD⟩");
+    expect(visible("🌦\ufe0f 👩\u200d🚒 می\u200cخواهم")).toBe("🌦\ufe0f 👩\u200d🚒 می\u200cخواهم");
     expect(visible("line\nline\ttab 😀 é")).toBe("line\nline\ttab 😀 é");
 });
 

@@ -173,8 +173,9 @@ impl RunSecrets {
     /// because they could occur in the middle of a secret.
     pub(crate) fn mask_response(&self, response: &RawResponse) -> RawResponse {
         let mask = |bytes: &[u8]| {
-            let text: String =
-                String::from_utf8_lossy(bytes).chars().filter(|c| is_displayable(*c)).collect();
+            // A secret may have such characters of its own.
+            let text = self.mask_text(&String::from_utf8_lossy(bytes));
+            let text: String = text.chars().filter(|c| is_displayable(*c)).collect();
             self.mask_text(&text)
         };
         let mut masked = response.clone();

@@ -244,7 +244,8 @@ async fn ask_inputs(
         return Err(missing_inputs_error(&fields));
     };
     let capability = &wanted.capability;
-    let message = format!("{} requires these inputs: {}", capability.name, capability.description);
+    let description = to_single_line(&capability.description, MAX_SHOWN);
+    let message = format!("{} requires these inputs: {description}", capability.name);
     match turn.ask("inputs", message, form, wanted.to_state()).await? {
         ElicitationOutcome::InputRequired(question) => Ok(Some(question)),
         ElicitationOutcome::Answer(answer) => match elicitation::filled_values(&answer, &fields) {
@@ -334,8 +335,8 @@ fn check_confirmation(wanted: &RunToolRequest, plan: &PlanResponse) -> Result<()
 /// The text that a person approves.
 fn describe_plan(wanted: &RunToolRequest, plan: &PlanResponse) -> String {
     let capability = &wanted.capability;
-    let mut text =
-        format!("Run {} {}? {}", capability.name, capability.version, capability.description);
+    let description = to_single_line(&capability.description, MAX_SHOWN);
+    let mut text = format!("Run {} {}? {description}", capability.name, capability.version);
     let mut requests = Vec::new();
     collect_requests(&plan.steps, &mut requests);
     for request in requests.iter().take(MAX_SHOWN_ITEMS) {

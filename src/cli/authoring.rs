@@ -124,6 +124,10 @@ pub(crate) struct ImportArazzoArgs {
     /// The location of an OpenAPI description, in place of the one in the document
     #[arg(long = "source", value_name = "NAME=SPEC", value_parser = parse_source)]
     pub(crate) sources: Vec<(String, String)>,
+    /// A host from which descriptions that the document names may be read; may be given several times
+    /// [default: only files in the folder of the document or below it]
+    #[arg(long = "allow-host", value_name = "HOST")]
+    pub(crate) allowed_hosts: Vec<String>,
     /// The address of the services; replaces the ones in the descriptions
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<Url>,

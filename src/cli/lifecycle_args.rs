@@ -87,6 +87,9 @@ pub(crate) enum TokensCommand {
         /// The lifetime of the token: 90d, 12h; without this flag the token does not expire
         #[arg(long, value_parser = parse_life)]
         expires: Option<SignedDuration>,
+        /// Write the token to a file that only you can read, and not to standard output
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
     /// List tokens with their names and scopes
     List,

@@ -109,6 +109,10 @@ pub(crate) enum RunsCommand {
     Verify {
         /// The file of `a2s runs export`
         file: PathBuf,
+        /// Compare only the data of a file whose page another version has written; the page may show
+        /// something else
+        #[arg(long)]
+        data_only: bool,
     },
     /// Delete a finished run and all its data
     Delete {

@@ -395,7 +395,7 @@ impl<'o> Demo<'o> {
 
     fn title(&mut self, title: &str) {
         if !self.output.is_json() {
-            self.output.line(format_args!("\n{BOLD}── {title}{BOLD:#}"));
+            self.output.lines(&format!("\n{BOLD}── {title}{BOLD:#}"));
         }
     }
 

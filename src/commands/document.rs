@@ -172,9 +172,17 @@ pub(super) fn write(path: &Path, text: &[u8]) -> Result<(), CliError> {
     name.push(path.file_name().unwrap_or_default());
     name.push(".a2s-new");
     let new = folder.unwrap_or_else(|| Path::new(".")).join(name);
-    let written = std::fs::File::create(&new).and_then(|mut file| {
+    let old = std::fs::metadata(path);
+    let mut options = std::fs::File::options();
+    options.write(true).create(true).truncate(true);
+    // Until it has the permissions of the old file: that one may be private.
+    #[cfg(unix)]
+    if old.is_ok() {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    let written = options.open(&new).and_then(|mut file| {
         file.write_all(text)?;
-        if let Ok(old) = std::fs::metadata(path) {
+        if let Ok(old) = old {
             file.set_permissions(old.permissions())?;
         }
         file.sync_all()

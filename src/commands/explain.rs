@@ -30,12 +30,12 @@ pub(super) fn explain(code: &str, output: &mut CommandOutput) -> Result<(), CliE
     output.line(format_args!("{NAME}{}{NAME:#}  {BOLD}{}{BOLD:#}", code.id, code.title));
     output.line(format_args!("{}", code.remedy));
     if let Some(about) = about {
-        output.line(format_args!("\n{about}"));
+        output.lines(&format!("\n{about}"));
     }
     if let Some(MistakeExample { mistake, repair, diagnosis: said }) = shown {
-        output.line(format_args!("\n{BOLD}Mistake{BOLD:#}\n{}", indented(mistake)));
-        output.line(format_args!("\n{said}"));
-        output.line(format_args!("\n{BOLD}Fix{BOLD:#}\n{}", indented(repair)));
+        output.lines(&format!("\n{BOLD}Mistake{BOLD:#}\n{}", indented(mistake)));
+        output.lines(&format!("\n{said}"));
+        output.lines(&format!("\n{BOLD}Fix{BOLD:#}\n{}", indented(repair)));
     }
     Ok(())
 }

@@ -42,7 +42,9 @@ pub(super) async fn runs(
             run_file::export(&id, file.as_deref(), client, output).await
         }
         #[cfg(feature = "console")]
-        (Some(RunsCommand::Verify { file }), _) => run_file::verify(file, client, output).await,
+        (Some(RunsCommand::Verify { file, data_only }), _) => {
+            run_file::verify(file, *data_only, client, output).await
+        }
         (Some(RunsCommand::Delete { id }), _) => {
             delete_run(&find_run(id, client).await?, client, output).await
         }

@@ -57,7 +57,7 @@ impl LiveRegion {
         size: TerminalSize,
         output: &mut CommandOutput,
     ) {
-        let shown: Vec<_> = lines.iter().map(|line| terminal_escape::disarm(line)).collect();
+        let shown: Vec<_> = lines.iter().map(|line| terminal_escape::disarm_line(line)).collect();
         let mut text = self.go_back(size);
         for line in &shown {
             let line = if output.colored { line.to_string() } else { strip_str(line).to_string() };

@@ -5,7 +5,7 @@ use std::ops::Range;
 use a2s::{Diagnostic, DiagnosticSeverity, SourcePosition};
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
-use super::terminal_escape::{sanitize, shorten, visible_char};
+use super::terminal_escape::{sanitize, shorten, visible_chars};
 
 /// The maximum number of shown characters of a line.
 const MAX_SHOWN: usize = 120;
@@ -182,7 +182,7 @@ impl<'t> SourceExcerpts<'t> {
     /// Writes the part of a line around `column`, and returns the range of this part.
     fn window(&self, line: usize, column: usize, source: &mut String) -> Range<usize> {
         let Some(text) = self.lines.get(line) else { return 0..0 };
-        let mut letters = text.chars();
+        let mut letters = visible_chars(text);
         let from = if self.is_long(line) { column.saturating_sub(MAX_BEFORE) } else { 0 };
         if from > 0 {
             letters.nth(from - 1);
@@ -191,7 +191,7 @@ impl<'t> SourceExcerpts<'t> {
         let mut shown = 0;
         for letter in letters.by_ref().take(MAX_SHOWN) {
             // Tabs get their width when the excerpt is laid out.
-            source.push(if letter == '\t' { letter } else { visible_char(letter) });
+            source.push(letter);
             shown += 1;
         }
         if letters.next().is_some() {

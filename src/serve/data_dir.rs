@@ -3,7 +3,7 @@
 mod privacy;
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use directories::ProjectDirs;
@@ -12,7 +12,7 @@ use crate::cli::GlobalArgs;
 use crate::cli_error::CliError;
 use crate::clock;
 
-pub(crate) use privacy::set_private_umask;
+pub(crate) use privacy::{set_private_umask, write_private};
 
 /// The length of a token that this program created, in hexadecimal digits.
 const TOKEN_DIGITS: usize = 64;
@@ -82,7 +82,7 @@ impl DataFolder {
             (None, None) => clock::random_token(),
         };
         if kept.as_ref() != Some(&token) {
-            write_private(&path, &token).map_err(fail)?;
+            write_private(&path, format!("{token}\n").as_bytes()).map_err(fail)?;
         }
         Ok(token)
     }
@@ -97,20 +97,6 @@ fn is_complete(text: &str) -> bool {
         true => token.len() == TOKEN_DIGITS,
         false => text.ends_with('\n'),
     }
-}
-
-/// Writes a file that only its owner can read; the old file stays until the new one is complete.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_extension("new");
-    // One that a crash has left.
-    match std::fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = privacy::options().create_new(true).open(&new)?;
-    writeln!(file, "{text}")?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)
 }
 
 /// Returns the data folder: the one of `--data-dir`, else the default folder of the user.

@@ -171,17 +171,28 @@ rules:
   - {id: grammar, on: toolCallRequest, tool: CheckGrammar.*, decision: deny, message: '</script><b>no</b>'}
 ";
 
-#[test]
-fn a_run_becomes_a_file_that_is_checked() {
+/// A world with a denied run, and its id.
+fn denied_run() -> (World, String) {
     let mut world = World::down(&[]);
     let policy = world.write("policy.yaml", POLICY);
     world.add_flags(&["--policy", &policy]);
     world.start();
     world.a2s(&["run", "CheckGrammar", "--input", "text=x"]).exits(3);
-    let run = world.a2s(&["runs", "--json"]).exits(0).one()["executions"][0]["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let runs = world.a2s(&["runs", "--json"]).exits(0).one();
+    let run = runs["executions"][0]["id"].as_str().unwrap().to_owned();
+    (world, run)
+}
+
+/// What differs, by the output of `a2s runs verify --json`.
+fn differences(verified: &Value) -> Vec<&str> {
+    let checks = verified["checks"].as_array().unwrap().iter();
+    let wrong = checks.filter(|one| !one["problem"].is_null());
+    wrong.map(|one| one["what"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_run_becomes_a_file_that_is_checked() {
+    let (world, run) = denied_run();
     let written = world.a2s(&["runs", "export", &run, "-o", "run.html", "--json"]).exits(0).one();
     assert_eq!(written["records"], 1, "{written}");
     let path = world.write("here", "").replace("here", "run.html");
@@ -194,7 +205,7 @@ fn a_run_becomes_a_file_that_is_checked() {
     let verified = world.a2s(&["runs", "verify", "run.html", "--json"]).exits(0).one();
     let whats: Vec<_> =
         verified["checks"].as_array().unwrap().iter().map(|one| &one["what"]).collect();
-    assert_eq!(whats, ["run", "events", "exchanges", "records", "audit log"]);
+    assert_eq!(whats, ["page", "run", "events", "exchanges", "records", "audit log"]);
     for (from, to, what) in [
         ("CheckGrammar.check\",\"capability\"", "CheckGrammar.chuck\",\"capability\"", "records"),
         ("\"event\":\"decision\"", "\"event\":\"outcome\"", "records"),
@@ -203,18 +214,62 @@ fn a_run_becomes_a_file_that_is_checked() {
         assert!(page.contains(from), "{from}");
         world.write("changed.html", &page.replacen(from, to, 1));
         let verified = world.a2s(&["runs", "verify", "changed.html", "--json"]).exits(1).one();
-        let wrong: Vec<_> = verified["checks"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|one| !one["problem"].is_null())
-            .map(|one| &one["what"])
-            .collect();
-        assert_eq!(wrong, [what], "{from}");
+        assert_eq!(differences(&verified), [what], "{from}");
     }
     world.write("other.html", "<html></html>");
     let refused = world.a2s(&["runs", "verify", "other.html"]).exits(1);
     assert!(refused.stderr.contains("has no run"), "{refused:?}");
+}
+
+#[test]
+fn a_run_file_with_a_changed_page_does_not_verify() {
+    let (world, run) = denied_run();
+    world.a2s(&["runs", "export", &run, "-o", "run.html"]).exits(0);
+    let page = std::fs::read_to_string(world.folder().join("run.html")).unwrap();
+    let data = r#"<script type="application/json" id="run">{"#;
+    for (from, to) in [
+        ("<div id=\"app\">", "<p hidden id=\"run\">{}</p><div id=\"app\">"),
+        ("<title>A2S run</title>", "<title>Paid</title>"),
+        ("</html>", "</html><p>Paid</p>"),
+        (data, &*format!("{data} ")),
+        (data, &*format!("{data}\"paid\":true,")),
+    ] {
+        assert!(page.contains(from), "{from}");
+        world.write("forged.html", &page.replacen(from, to, 1));
+        let verified = world.a2s(&["runs", "verify", "forged.html", "--json"]).exits(1).one();
+        assert_eq!(differences(&verified), ["page"], "{to}");
+    }
+    // One of an older version, which did not state its page.
+    let older = regex::Regex::new(r#""page":"sha256:[0-9a-f]{64}","#).unwrap().replace(&page, "");
+    assert_ne!(older, page);
+    world.write("older.html", &older);
+    let verified = world.a2s(&["runs", "verify", "older.html"]).exits(1);
+    assert!(verified.stdout.contains("page: another version has written it"), "{verified:?}");
+    assert!(verified.stdout.contains("--data-only"), "{verified:?}");
+    let verified = world.a2s(&["runs", "verify", "older.html", "--data-only"]).exits(0);
+    assert!(verified.stdout.contains("only the data was compared"), "{verified:?}");
+}
+
+#[test]
+fn exported_runs_and_new_tokens_are_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (world, run) = denied_run();
+    for (file, arguments) in [
+        ("run.html", &["runs", "export", &run][..]),
+        ("ci.token", &["tokens", "create", "ci", "--scope", "publish"]),
+    ] {
+        // One that others can read is there already.
+        let path = world.write(file, "old");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        let written = world.a2s(&[arguments, &["--output", file]].concat()).exits(0);
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+        let content = std::fs::read_to_string(&path).unwrap();
+        assert!(content != "old" && !written.stdout.contains(content.trim()), "{written:?}");
+    }
+    let token = std::fs::read_to_string(world.folder().join("ci.token")).unwrap();
+    let listed = world.a2s(&["tokens", "list", "--token", token.trim()]);
+    assert!(listed.stderr.contains("A2S209"), "{listed:?}");
 }
 
 /// Serves a world, but its response to requests for one path is a problem. Returns the address.

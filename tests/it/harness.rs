@@ -231,7 +231,17 @@ impl Server {
         flags: &[String],
         (rules, log): (&str, Stdio),
     ) -> Self {
-        let mut child = command(&[])
+        Self::start_command(command(&[]), arguments, data, flags, (rules, log))
+    }
+
+    fn start_command(
+        mut command: Command,
+        arguments: &[&str],
+        data: PathBuf,
+        flags: &[String],
+        (rules, log): (&str, Stdio),
+    ) -> Self {
+        let mut child = command
             .args(arguments)
             .args(["--json", "--listen", "127.0.0.1:0", "--log", rules, "--data-dir"])
             .arg(&data)
@@ -380,6 +390,13 @@ impl World {
     /// Starts the services and waits until they say that they are ready.
     pub(crate) fn start(&mut self) {
         self.server = Some(Server::start(&["up"], self.data(), &self.flags, quiet()));
+    }
+
+    /// The same, with environment variables.
+    pub(crate) fn start_with(&mut self, environment: &[(&str, &str)]) {
+        let program = command(environment);
+        let server = Server::start_command(program, &["up"], self.data(), &self.flags, quiet());
+        self.server = Some(server);
     }
 
     /// The same, with a log by `rules` in a file.

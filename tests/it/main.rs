@@ -38,6 +38,7 @@ mod limits;
 mod live_output;
 mod mcp;
 mod metrics;
+mod old_data;
 mod pages;
 mod postgres;
 mod qdrant;

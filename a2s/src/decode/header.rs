@@ -7,6 +7,7 @@ use semver::{Version, VersionReq};
 
 use crate::checksum::Digest;
 use crate::diagnostic::{Diagnostic, SourcePosition};
+use crate::display_safe::to_single_line;
 use crate::document::{Author, Dependency};
 use crate::error_code;
 use crate::field_reader::{CompileMode, DiagnosticSink, shorten_for_message};
@@ -71,7 +72,7 @@ pub(super) fn decode_description(
     } else if is_placeholder(text) {
         findings.placeholder(&field, text);
     }
-    Some(text.to_owned())
+    Some(to_single_line(text, usize::MAX))
 }
 
 pub(super) fn decode_charset(field: Option<DocumentField<'_>>, findings: &mut DiagnosticSink) {
@@ -341,5 +342,5 @@ pub(super) fn short_text(
         findings.error(error_code::BAD_VALUE, field.at_value(), message);
         return None;
     }
-    Some(text.to_owned())
+    Some(to_single_line(text, usize::MAX))
 }

@@ -393,24 +393,104 @@ fn field_order_lists_existing_fields_only() {
     }
 }
 
-#[test]
-fn direction_controls_are_refused_only_at_publishing() {
+/// A document with a description and an author.
+fn shown(description: &str, author: &str) -> String {
     let mut content = json!({
-        "a2s": "1.0.0", "name": "Tester", "description": "Sends \u{202e}money", "version": "1.0.0",
-        "domains": ["api.example.com"], "authors": [{"name": "A\u{2066}da"}],
+        "a2s": "1.0.0", "name": "Tester", "description": description, "version": "1.0.0",
+        "domains": ["api.example.com"], "authors": [{"name": author}],
         "execution": {"type": "sequence", "steps": [{
             "id": "ask", "format": "GraphQL", "output_mapping": {"given": "$.data"},
             "task": {"endpoint": "https://api.example.com/", "query": "{ x }"}
         }]}
     });
     content["checksum"] = json!(digest(&content).to_string());
-    let text = content.to_string();
-    let refused = a2s::compile_to_publish(text.as_bytes());
-    assert!(refused.document.is_none());
-    let mut paths: Vec<_> = refused.diagnostics.iter().map(|d| (&*d.code, &*d.path)).collect();
-    paths.sort_unstable();
-    assert_eq!(paths, [("A2S022", "authors[0].name"), ("A2S022", "description")]);
-    assert!(refused.diagnostics.iter().all(|d| d.position.column > 1));
-    assert!(a2s::compile_with_checksum(text.as_bytes()).document.is_some());
-    assert!(compile(text.as_bytes()).diagnostics.iter().any(|d| d.code == "A2S022"));
+    content.to_string()
+}
+
+#[test]
+fn hidden_text_is_refused_only_at_publishing() {
+    for hidden in [
+        "\u{202e}",
+        "\u{2066}",
+        "\u{1b}",
+        "\0",
+        "\u{7f}",
+        "\u{9b}",
+        "\n",
+        "\r",
+        "\t",
+        "\u{2028}",
+        "\u{ad}",
+        "\u{34f}",
+        "\u{115f}",
+        "\u{200b}",
+        "\u{200d}",
+        "\u{3164}",
+        "\u{fe0f}",
+        "\u{feff}",
+        "\u{e0041}",
+        "\u{e0080}",
+        "\u{e0165}",
+        "\u{e01f0}",
+    ] {
+        let text = shown(&format!("Sends {hidden}money"), &format!("A{hidden}da"));
+        let refused = a2s::compile_to_publish(text.as_bytes());
+        assert!(refused.document.is_none(), "{hidden:?}");
+        let mut paths: Vec<_> = refused.diagnostics.iter().map(|d| (&*d.code, &*d.path)).collect();
+        paths.sort_unstable();
+        assert_eq!(paths, [("A2S022", "authors[0].name"), ("A2S022", "description")], "{hidden:?}");
+        assert!(a2s::compile_with_checksum(text.as_bytes()).document.is_some());
+        assert!(compile(text.as_bytes()).diagnostics.iter().any(|d| d.code == "A2S022"));
+    }
+    // The last line of a block of YAML has an end, and writing needs some of these characters.
+    for text in ["Sends money\n", "Sends 🌦\u{fe0f} money", "پول می\u{200c}فرستد", "👩\u{200d}🚒"]
+    {
+        let published = a2s::compile_to_publish(shown(text, "Ada").as_bytes());
+        assert!(published.document.is_some(), "{text:?}: {:?}", published.diagnostics);
+    }
+}
+
+#[test]
+fn text_of_an_older_version_is_read_as_one_line() {
+    let forged = "Gets a rate\r\n0.99 strong  Pay 9.9.9\u{1b}[2J\u{e0165}";
+    let text = shown(forged, "A\nda");
+    let document = a2s::compile_with_checksum(text.as_bytes()).document.unwrap();
+    let capability = document.capability();
+    assert_eq!(capability.description, "Gets a rate 0.99 strong Pay 9.9.9[2J");
+    assert_eq!(capability.authors[0].name, "A da");
+}
+
+#[test]
+fn path_with_several_spellings_is_a_warning() {
+    let check = |path: &str, style: &str, expected: bool| {
+        let parameter = json!({
+            "name": "id", "in": "path", "required": true, "style": style, "schema": {"type": "string"},
+        });
+        let mut content = json!({
+            "a2s": "1.0.0", "name": "Tester", "description": "Reads a thing", "version": "1.0.0",
+            "domains": ["api.example.com"], "authors": [{"name": "Ada"}],
+            "execution": {"type": "sequence", "steps": [{
+                "id": "read", "format": "OpenAPI", "output_mapping": {"given": "$.data"},
+                "input_mapping": {"pathParameters": {"id": "${id}"}},
+                "task": {
+                    "openapi": "3.0.3", "info": {"title": "Things", "version": "1"},
+                    "servers": [{"url": "https://api.example.com"}],
+                    "paths": {path: {"get": {
+                        "parameters": [parameter], "responses": {"200": {"description": "It"}}
+                    }}}
+                }
+            }]}
+        });
+        content["checksum"] = json!(digest(&content).to_string());
+        let published = a2s::compile_to_publish(content.to_string().as_bytes());
+        let codes: Vec<_> = published.diagnostics.iter().map(|found| &*found.code).collect();
+        assert_eq!(codes, if expected { vec!["A2S081"] } else { vec![] }, "{path} {style}");
+        assert!(published.document.is_some(), "{path}");
+    };
+    check("/things/{id}", "simple", false);
+    check("/things/{id}", "matrix", true);
+    check("/things/{id}", "label", true);
+    for path in ["/a/..;/{id}", "/a%2Fb/{id}", "/a%5cb/{id}", "/a\\b/{id}"] {
+        check(path, "simple", true);
+    }
 }

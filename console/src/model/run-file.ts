@@ -6,6 +6,8 @@ import { apply, emptyTree, type RunTree } from "./run-tree";
 export interface RunFile {
     /** The version of the format. */
     format: number;
+    /** The digest of the page without the run; absent in files of older versions. */
+    page?: string;
     /** The time of the export. */
     exported_at: string;
     /** The address of the executor. */

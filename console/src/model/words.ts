@@ -1,13 +1,17 @@
 /** Texts of others, times and numbers, in the form in which they are shown. Pure. */
 
-/** Characters that change the order of the text around them, or are not seen (Unicode TR 36). */
-const INVISIBLE = /(?![\n\t\r])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+/**
+ * Characters that change the order of the text around them, or are not seen (Unicode TR 36). The selector of an emoji
+ * and a joiner after a character beyond ASCII are parts of writing, as in `a2s/src/display_safe.rs`.
+ */
+const INVISIBLE =
+    /(?![\n\t\r]|(?<=\p{Emoji})[\ufe0e\ufe0f]|(?<=[^\p{ASCII}\p{DI}]|\ufe0f)[\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}]/gu;
 
 /** Shows each invisible character by its number. */
 export function visible(text: string): string {
     return text.replace(
         INVISIBLE,
-        (c) => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
+        (c) => `⟨U+${(c.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
     );
 }
 

@@ -14,9 +14,9 @@ pub(super) async fn import(
     arguments: ImportArazzoArgs,
     output: &mut CommandOutput,
 ) -> Result<(), CliError> {
-    let ImportArazzoArgs { file, sources: given, server, common } = arguments;
+    let ImportArazzoArgs { file, sources: given, allowed_hosts, server, common } = arguments;
     let place = SpecLocation::parse(&file)?;
-    let (document, _) = fetch_description(&place).await?;
+    let (document, _) = fetch_description(&place, None).await?;
     let named = arazzo_sources(&document).map_err(|error| import_failed(&file, &error))?;
     if let Some((unknown, _)) =
         given.iter().find(|(name, _)| !named.iter().any(|s| s.name == *name))
@@ -28,9 +28,10 @@ pub(super) async fn import(
     }
     let mut sources = BTreeMap::new();
     for source in named {
-        let found = match given.iter().find(|(name, _)| *name == source.name) {
+        let named = given.iter().find(|(name, _)| *name == source.name);
+        let found = match named {
             Some((_, spec)) => SpecLocation::parse(spec),
-            None => place.resolve(&source.url).map_err(|reason| {
+            None => place.resolve(&source.url, &allowed_hosts).map_err(|reason| {
                 CliError::invalid_argument(format!(
                     "the source `{}` cannot be read: {reason}",
                     source.name
@@ -38,7 +39,10 @@ pub(super) async fn import(
             }),
         };
         let read = match found {
-            Ok(place) => fetch_description(&place).await,
+            Ok(place) => {
+                let hosts = named.is_none().then_some(&*allowed_hosts);
+                fetch_description(&place, hosts).await
+            }
             Err(failure) => Err(failure),
         };
         match read {

@@ -15,7 +15,7 @@ pub(super) async fn import(
 ) -> Result<(), CliError> {
     let ImportOpenapiArgs { spec, operations, list, server, common } = arguments;
     let place = SpecLocation::parse(&spec)?;
-    let (description, base) = fetch_description(&place).await?;
+    let (description, base) = fetch_description(&place, None).await?;
     let options = OpenApiOptions {
         operations,
         prefix: common.prefix.clone(),

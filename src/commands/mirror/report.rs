@@ -70,11 +70,11 @@ impl<'o> MirrorReport<'o> {
             }
             output.json_line(&line);
         } else if !self.is_brief || why.is_some() {
-            let why = why.map_or_else(String::new, |why| format!("\n  {}", sanitize(why)));
             self.bar.suspend(|| {
-                output.line(format_args!(
-                    "{style}{word}{style:#}  {NAME}{name}{NAME:#} {version}{why}"
-                ));
+                output.line(format_args!("{style}{word}{style:#}  {NAME}{name}{NAME:#} {version}"));
+                if let Some(why) = why {
+                    output.line(format_args!("  {}", sanitize(why)));
+                }
             });
         }
     }

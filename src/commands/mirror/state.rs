@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::cli_error::CliError;
+use crate::serve::write_private;
 
 /// The position of a mirror.
 #[derive(Debug)]
@@ -81,10 +82,7 @@ impl MirrorState {
     /// Fails when the file cannot be written.
     pub(super) fn advance(&mut self, next: u64) -> Result<(), CliError> {
         self.written.next = next;
-        let new = self.path.with_extension("new");
         let bytes = serde_json::to_vec(&self.written).unwrap_or_default();
-        fs::write(&new, bytes)
-            .and_then(|()| fs::rename(&new, &self.path))
-            .map_err(|error| CliError::file_error(&self.path, &error))
+        write_private(&self.path, &bytes).map_err(|error| CliError::file_error(&self.path, &error))
     }
 }

@@ -40,9 +40,11 @@ pub(crate) fn print_plan(plan: &PlanResponse, output: &mut CommandOutput) {
             None => {
                 output.line(format_args!("  sends the credential {NAME}{scheme}{NAME:#} to {host}"))
             }
-            Some(hint) => output.line(format_args!(
-                "  {WARN}lacks a credential{WARN:#}: {scheme} for {host}\n    {hint}"
-            )),
+            Some(hint) => {
+                output
+                    .line(format_args!("  {WARN}lacks a credential{WARN:#}: {scheme} for {host}"));
+                output.line(format_args!("    {hint}"));
+            }
         }
     }
     if plan.guardians.is_empty() {
@@ -75,9 +77,8 @@ fn print_token(plan: &PlanResponse, output: &mut CommandOutput) {
     }
     if let Some((token, expires_at)) = plan.token.as_ref().zip(plan.expires_at) {
         let token = sanitize(token);
-        output.line(format_args!(
-            "to run exactly this plan, once, until {expires_at:.0}:\n  {BOLD}a2s run --plan {token}{BOLD:#}"
-        ));
+        output.line(format_args!("to run exactly this plan, once, until {expires_at:.0}:"));
+        output.line(format_args!("  {BOLD}a2s run --plan {token}{BOLD:#}"));
     }
     if let Some(why) = &plan.no_token_reason {
         output.line(format_args!("{WARN}cannot be run as a plan{WARN:#}: {}", sanitize(why)));

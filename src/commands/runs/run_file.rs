@@ -1,7 +1,8 @@
-//! `a2s runs export|verify`: a run as one HTML file, and whether such a file tells the truth.
+//! `a2s runs export|verify`: a run as one HTML file, and the comparison of such a file with the services.
 
 use std::path::{Path, PathBuf};
 
+use a2s::Digest;
 use a2s_api::{ExchangeList, Run, RunEvent, RunStatus, StepExchange};
 use agent::ClientError;
 use guardian::{LogVerification, RecordFilter};
@@ -16,6 +17,7 @@ use crate::commands::guardian::read_page;
 use crate::commands::run::follow_once;
 use crate::output::{BAD, CommandOutput, DIM, GOOD, WARN, count, sanitize};
 use crate::serve::console::run_page;
+use crate::serve::write_private;
 
 /// The version of the format.
 const FORMAT: u32 = 1;
@@ -32,6 +34,9 @@ const MAX_PAGES: usize = 200;
 #[derive(Debug, Serialize, Deserialize)]
 struct RunFile {
     format: u32,
+    /// The digest of the page without the run; none in files of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    page: Option<Digest>,
     exported_at: Timestamp,
     server: String,
     run: Run,
@@ -43,6 +48,19 @@ struct RunFile {
     /// The digest of the last record of the audit log.
     #[serde(skip_serializing_if = "Option::is_none")]
     log_head: Option<String>,
+}
+
+impl RunFile {
+    /// Returns the whole file.
+    fn to_page(&self) -> String {
+        let data = serde_json::to_string(self).expect("a run is plain data");
+        // Nothing in the data can end the element that it is in.
+        run_page().replacen(PLACE, &data.replace('<', "\\u003c"), 1)
+    }
+}
+
+fn page_digest() -> Digest {
+    Digest::of_bytes(run_page().as_bytes())
 }
 
 pub(super) async fn export(
@@ -67,6 +85,7 @@ pub(super) async fn export(
     };
     let file = RunFile {
         format: FORMAT,
+        page: Some(page_digest()),
         exported_at: clock::now(),
         server: client.url().to_string(),
         events: read_events(id, client).await?,
@@ -75,11 +94,9 @@ pub(super) async fn export(
         records,
         log_head,
     };
-    let data = serde_json::to_string(&file).expect("a run is plain data");
-    // Nothing in the data can end the element that it is in.
-    let page = run_page().replacen(PLACE, &data.replace('<', "\\u003c"), 1);
     let path = path.map_or_else(|| PathBuf::from(format!("{}.html", file.run.id)), Path::to_owned);
-    std::fs::write(&path, page).map_err(|error| CliError::file_error(&path, &error))?;
+    write_private(&path, file.to_page().as_bytes())
+        .map_err(|error| CliError::file_error(&path, &error))?;
     if output.is_json() {
         let records = file.records.as_ref().map(Vec::len);
         output.json_line(&json!({"file": path, "events": file.events.len(), "records": records}));
@@ -98,13 +115,17 @@ pub(super) async fn export(
 
 pub(super) async fn verify(
     path: &Path,
+    data_only: bool,
     client: &ServiceClient,
     output: &mut CommandOutput,
 ) -> Result<(), CliError> {
-    let file = read_file(path)?;
+    let (file, text) = read_file(path)?;
     let id = file.run.id.to_string();
     let mut checks = Vec::new();
     let mut check = |what: &'static str, problem: Option<String>| checks.push((what, problem));
+    if !data_only {
+        check("page", page_difference(&file, &text));
+    }
     let run: Run = client.get(&["v1", "executions", &id]).await?;
     check("run", difference(&file.run, &run));
     check("events", list_difference(&file.events, &read_events(&id, client).await?));
@@ -126,6 +147,11 @@ pub(super) async fn verify(
                 }
             }
         }
+        if data_only {
+            output.line(format_args!(
+                "{WARN}only the data was compared: the page may show something else{WARN:#}"
+            ));
+        }
         if file.records.is_none() {
             output.line(format_args!("{DIM}the file has no records of the guardian{DIM:#}"));
         }
@@ -136,7 +162,8 @@ pub(super) async fn verify(
     }
 }
 
-fn read_file(path: &Path) -> Result<RunFile, CliError> {
+/// Reads the run in a file, and the text of the file.
+fn read_file(path: &Path) -> Result<(RunFile, String), CliError> {
     let fail = |error: std::io::Error| CliError::file_error(path, &error);
     let size = std::fs::metadata(path).map_err(fail)?.len();
     let refuse = |message: String| {
@@ -156,7 +183,20 @@ fn read_file(path: &Path) -> Result<RunFile, CliError> {
             format!("the file has format {}, and this program knows {FORMAT}", file.format);
         return Err(refuse(message));
     }
-    Ok(file)
+    Ok((file, text))
+}
+
+/// Compares the whole file with the page that this version writes for its data.
+fn page_difference(file: &RunFile, text: &str) -> Option<String> {
+    const HELP: &str =
+        "verify it with the version that wrote it, or compare only its data with --data-only";
+    if file.page.as_ref() != Some(&page_digest()) {
+        return Some(format!(
+            "another version has written it, so only the data was compared; {HELP}"
+        ));
+    }
+    (file.to_page() != text)
+        .then(|| "it is not the page that `a2s runs export` writes for its data".to_owned())
 }
 
 async fn read_events(id: &str, client: &ServiceClient) -> Result<Vec<RunEvent>, CliError> {

@@ -44,11 +44,8 @@ pub(super) fn print(file: &CheckedFile, quiet: bool, output: &mut CommandOutput)
     print_verdict(file, quiet, output);
     let name = file.file();
     if let Err(failure) = &file.result {
-        output.line(format_args!(
-            "  {BAD}{}{BAD:#}: {}\n",
-            failure.code,
-            sanitize(&failure.message)
-        ));
+        output.line(format_args!("  {BAD}{}{BAD:#}: {}", failure.code, sanitize(&failure.message)));
+        output.line(format_args!(""));
         return;
     }
     let shown = diagnostics(file).iter().filter(|d| !quiet || d.is_error());

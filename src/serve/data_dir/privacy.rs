@@ -1,7 +1,8 @@
 //! Files that their owner alone can read.
 
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use crate::cli_error::CliError;
@@ -36,6 +37,31 @@ pub(super) fn options() -> OpenOptions {
         options.mode(0o600).custom_flags(i32::try_from(no_follow).unwrap_or_default());
     }
     options
+}
+
+/// Writes a file that only its owner can read, whatever the umask is; the old file stays until the new one
+/// is complete. Writes into what exists and is not a file, such as a pipe.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    // The file after a link is the one that is written.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(path).is_ok_and(|known| !known.is_file()) {
+        return fs::write(path, content);
+    }
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".a2s-new");
+    let new = path.with_file_name(name);
+    // One that a crash has left.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = options().create_new(true).open(&new)?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    written.and_then(|()| fs::rename(&new, path)).inspect_err(|_| {
+        // The half-written copy is of no use to anyone.
+        let _ = fs::remove_file(&new);
+    })
 }
 
 /// Removes the permissions of others from a data folder and its content.

@@ -1,5 +1,8 @@
 //! `a2s import`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::Redirect;
@@ -8,7 +11,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 use super::Desk;
-use crate::harness::{RUNTIME, World, root};
+use crate::harness::{RUNTIME, World, root, serve};
 
 /// A file for imports.
 fn fixture(name: &str) -> String {
@@ -193,6 +196,35 @@ fn workflows_become_documents() {
     let source = format!("shop={}", fixture("shop.yaml"));
     desk.a2s(&["import", "arazzo", "flows.yaml", "--source", &source]).exits(1);
     assert_eq!(desk.read("FindNewest.yaml"), desk.read("flows/FindNewest.yaml"));
+}
+
+#[test]
+fn workflows_read_only_their_folder_and_named_hosts() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.path().join("flows")).unwrap();
+    let shop = std::fs::read_to_string(fixture("shop.yaml")).unwrap();
+    let flows = std::fs::read_to_string(fixture("flows.yaml")).unwrap();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&requests);
+    let address = serve(Router::new().fallback(async move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+        shop
+    }));
+    let host = "127.0.0.1";
+    for (source, reason) in [
+        (format!("{address}/shop.yaml"), format!("--allow-host {host}")),
+        ("../shop.yaml".to_owned(), "outside the folder".to_owned()),
+    ] {
+        desk.write("flows/flows.yaml", &flows.replace("./shop.yaml", &source));
+        desk.write("shop.yaml", "openapi: 3.0.0");
+        let refused = desk.a2s(&["import", "arazzo", "flows/flows.yaml"]).exits(1);
+        assert!(refused.stderr.contains(&reason), "{source}: {refused:?}");
+    }
+    assert_eq!(requests.load(Ordering::Relaxed), 0);
+    desk.write("flows/flows.yaml", &flows.replace("./shop.yaml", &format!("{address}/shop.yaml")));
+    let allowed = ["import", "arazzo", "flows/flows.yaml", "--out", "out", "--allow-host", host];
+    desk.a2s(&allowed).exits(1);
+    assert_eq!(desk.files("out"), ["FindNewest.yaml", "RepriceNewest.yaml"]);
 }
 
 #[test]

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use crate::error_code;
 use crate::field_reader::{DiagnosticSink, DocumentField, shorten_for_message};
 use crate::name::Domain;
-use crate::task::{SecurityScheme, Task, TaskFormat, decode_graphql, decode_mcp, decode_openapi};
+use crate::task::{
+    ParameterLocation, ParameterStyle, SecurityScheme, Task, TaskFormat, decode_graphql,
+    decode_mcp, decode_openapi,
+};
 use crate::tree::{TreeNode, member_path};
 
 /// The decoder of the tasks of steps, with the shared tasks of the document.
@@ -77,6 +80,7 @@ impl<'n, 'f> TaskDecoder<'n, 'f> {
             );
         }
         self.check_token_hosts(&task, definition, findings);
+        check_path(&task, definition, findings);
         Some(Arc::new(task))
     }
 
@@ -178,4 +182,35 @@ fn decode_format(field: &DocumentField<'_>, findings: &mut DiagnosticSink) -> Op
         }
     }
     format
+}
+
+/// Warns of a path that services may read as another path than the one that policies see: some cut parameters
+/// of segments off, and decode slashes.
+fn check_path(task: &Task, definition: &DocumentField<'_>, findings: &mut DiagnosticSink) {
+    const SPELLINGS: [&str; 4] = [";", "\\", "%2f", "%5c"];
+    let mut path = task.url().path().to_owned();
+    let mut styled = None;
+    if let Task::OpenApi(task) = task {
+        path.push_str(&task.path);
+        let mut parameters = task.parameters.iter();
+        styled = parameters.find(|parameter| {
+            parameter.location == ParameterLocation::Path
+                && matches!(parameter.style.style, ParameterStyle::Matrix | ParameterStyle::Label)
+        });
+    }
+    path.make_ascii_lowercase();
+    let message = match (SPELLINGS.iter().find(|spelling| path.contains(**spelling)), styled) {
+        (Some(spelling), _) => format!("the path of the task contains `{spelling}`"),
+        (None, Some(parameter)) => {
+            let style = parameter.style.style.as_str();
+            let name = shorten_for_message(&parameter.name);
+            format!("the path parameter `{name}` has the style `{style}`")
+        }
+        (None, None) => return,
+    };
+    findings.warning(
+        error_code::AMBIGUOUS_PATH,
+        definition.at_key(),
+        format!("{message}: the service may read another path than policies see"),
+    );
 }
