@@ -61,6 +61,7 @@ a2s::error_table! {
     IndexUnavailable = "A2S252", 503, "search index not available", "Try again; if the error remains, see the registry's log.";
     EmbedderUnavailable = "A2S253", 503, "embedder does not respond", "Check that the embeddings endpoint is up and accepts the model and the key; the registry's log contains its response. Searches continue to work.";
     TooManyFollowers = "A2S254", 429, "too many streams of changes", "Close a stream, request the changes in pages, or try again later. Callers with a token have their own limit.";
+    TooManyImports = "A2S255", 429, "too many imports at once", "Wait until an earlier import has ended, then try again; or run `a2s import`, which needs no registry.";
     // Start.
     DatabaseUnusable = "A2S260", 500, "database cannot be opened", "Check the address, the password and the permissions, and check that it is the database of a registry; `docs/operations.md` lists the requirements for PostgreSQL.";
     DatabaseNewer = "A2S261", 500, "database from a newer version", "Use the newer version of the program, or restore an older database.";
@@ -262,6 +263,9 @@ pub enum Error {
     /// Too many streams of changes are open.
     #[error("the registry cannot stream the changes now: {0}")]
     TooManyFollowers(StreamRejection),
+    /// Too many imports are in progress.
+    #[error("the registry cannot import the description now: {0}")]
+    TooManyImports(StreamRejection),
 
     /// An unexpected error inside the registry.
     #[error("an unexpected error occurred in the registry")]
@@ -292,7 +296,8 @@ impl Error {
     pub fn status(&self) -> u16 {
         match self {
             // Others hold all streams: the caller cannot close one.
-            Self::TooManyFollowers(StreamRejection::Total(_)) => 503,
+            Self::TooManyFollowers(StreamRejection::Total(_))
+            | Self::TooManyImports(StreamRejection::Total(_)) => 503,
             _ => self.kind().status(),
         }
     }
@@ -321,7 +326,9 @@ impl Error {
             Self::Unauthorized(refusal) => match refusal {
                 AuthError::MissingToken | AuthError::UnknownToken => ErrorKind::Unauthorised,
                 AuthError::MissingScope { .. } => ErrorKind::ScopeLacking,
-                AuthError::InvalidEndUser(_) => ErrorKind::MalformedParameter,
+                AuthError::InvalidEndUser(_) | AuthError::RepeatedHeader(_) => {
+                    ErrorKind::MalformedParameter
+                }
                 AuthError::Unavailable(_) => ErrorKind::StoreUnavailable,
             },
             Self::TimedOut(_) => ErrorKind::TimedOut,
@@ -351,6 +358,7 @@ impl Error {
             Self::TokenMissing(_) => ErrorKind::TokenMissing,
             Self::LastOwner(_) => ErrorKind::LastOwner,
             Self::TooManyFollowers(_) => ErrorKind::TooManyFollowers,
+            Self::TooManyImports(_) => ErrorKind::TooManyImports,
             Self::Internal(_) => ErrorKind::Internal,
             Self::DatabaseMissing(_) => ErrorKind::DatabaseMissing,
             Self::Store(error) => match error.kind() {

@@ -121,7 +121,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s_api::{AuthGuard, Caller, TokenIntrospector};
+use a2s_api::{AuthGuard, Caller, StreamQuota, TokenIntrospector};
 use a2s_api::{IndexBuilding, IndexStatus, PublishResponse};
 use axum::Router;
 use jiff::Timestamp;
@@ -296,7 +296,8 @@ impl App {
             limits: config.limits,
             identity,
         });
-        Ok(Self { shared: Arc::new(HttpState { catalog, tokens, auth_guard }) })
+        let imports = StreamQuota::new(http::IMPORT_LIMITS);
+        Ok(Self { shared: Arc::new(HttpState { catalog, tokens, auth_guard, imports }) })
     }
 
     /// Returns all routes of a registry on its own port: the routes under `/v1`, `/healthz`, `/readyz`, and
