@@ -161,7 +161,12 @@ async fn start_execution(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Run>), Error> {
     let request: ExecutionRequest = read_json(body)?;
-    let key = headers.get("idempotency-key").map(read_key).transpose()?;
+    let mut keys = headers.get_all("idempotency-key").iter();
+    let key = keys.next().map(read_key).transpose()?;
+    if keys.next().is_some() {
+        let message = "the header `Idempotency-Key` is there more than once";
+        return Err(Error::new(ErrorKind::BadRequest, message));
+    }
     start_run(app, caller, request, None, key, &headers).await
 }
 
@@ -479,7 +484,8 @@ async fn require_scope(
     next: Next,
 ) -> Response {
     let headers = request.headers();
-    let shown = CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
+    let shown =
+        CallerHeaders::from_headers(|name| headers.get_all(name).iter().map(HeaderValue::as_bytes));
     let known = request.extensions().get::<AuthenticatedCaller>();
     let refusal = match app.runs().auth().authorize(known, shown, scope).await {
         Ok(caller) => {
@@ -491,7 +497,7 @@ async fn require_scope(
     let kind = match &refusal {
         AuthError::MissingToken | AuthError::UnknownToken => ErrorKind::Unauthorized,
         AuthError::MissingScope { .. } => ErrorKind::Forbidden,
-        AuthError::InvalidEndUser(_) => ErrorKind::BadRequest,
+        AuthError::InvalidEndUser(_) | AuthError::RepeatedHeader(_) => ErrorKind::BadRequest,
         AuthError::Unavailable(_) => ErrorKind::CallerUnknown,
     };
     let mut response = Error::new(kind, refusal.to_string()).into_response();

@@ -120,7 +120,7 @@ async fn find_requester(
 ) -> Response {
     let headers = request.headers();
     let shown =
-        CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
+        CallerHeaders::from_headers(|name| headers.get_all(name).iter().map(HeaderValue::as_bytes));
     let known = request.extensions().get::<AuthenticatedCaller>();
     let requester = match auth_guard.authenticate(known, shown).await {
         Ok(caller) => Requester::from_caller(&caller, shown),
