@@ -111,16 +111,16 @@ fn run_routes() -> OpenApiRouter<App> {
         .routes(routes!(create_plan))
         .routes(routes!(list_hosts))
         .routes(routes!(usage::count_usage))
-        .routes(routes!(trust::list_trust))
         .merge(state::routes())
 }
 
-/// The routes for all runs: credentials, and accepted checksums.
+/// The routes for all runs: credentials, and remembered checksums, which show the runs of all tenants.
 fn key_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(secrets::list_secrets))
         .routes(routes!(secrets::set_secret, secrets::delete_secret))
         .routes(routes!(secrets::set_secret_users))
+        .routes(routes!(trust::list_trust))
         .routes(routes!(trust::accept_trust, trust::forget_trust))
 }
 
