@@ -75,6 +75,7 @@ a2s::error_table! {
     TokenTaken = "A2S271", 409, "token name already taken", "Choose another name, or revoke that token first: `a2s tokens revoke NAME`.";
     TokenMissing = "A2S272", 404, "unknown token", "Use a name that `a2s tokens list` shows.";
     LastOwner = "A2S273", 409, "last owner of a name", "Add another owner first, or hand the name over with `--transfer`.";
+    ShareUsedUp = "A2S274", 413, "share of the registry used up", "Ask the operator for a larger share (`--max-token-versions`, `--max-token-bytes`): published versions are never deleted.";
 }
 
 /// A version whose digest differs from the one in a request.
@@ -260,6 +261,9 @@ pub enum Error {
     /// The name would have no owner.
     #[error("`{0}` would have no owner")]
     LastOwner(CapabilityName),
+    /// The token has published as much as one token may.
+    #[error("`{0}` has published as much as one token may")]
+    ShareUsedUp(TokenSubject),
     /// Too many streams of changes are open.
     #[error("the registry cannot stream the changes now: {0}")]
     TooManyFollowers(StreamRejection),
@@ -357,6 +361,7 @@ impl Error {
             Self::TokenTaken(_) => ErrorKind::TokenTaken,
             Self::TokenMissing(_) => ErrorKind::TokenMissing,
             Self::LastOwner(_) => ErrorKind::LastOwner,
+            Self::ShareUsedUp(_) => ErrorKind::ShareUsedUp,
             Self::TooManyFollowers(_) => ErrorKind::TooManyFollowers,
             Self::TooManyImports(_) => ErrorKind::TooManyImports,
             Self::Internal(_) => ErrorKind::Internal,

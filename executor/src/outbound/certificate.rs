@@ -32,7 +32,8 @@ pub(super) fn build_clients(
             false => AddressResolver::restricted(Arc::clone(allowed)),
         };
         let limits = config.limits.clone();
-        let make = move || Ok(ServiceClient::new(Arc::clone(&tls), resolver.clone(), &limits));
+        let make =
+            move || Ok::<_, Error>(ServiceClient::new(Arc::clone(&tls), resolver.clone(), &limits));
         clients.insert(domain.clone(), PerThread::new(make()?, make));
     }
     Ok(clients)

@@ -41,7 +41,9 @@ impl HttpClients {
         let clients = |authorities: Option<RootCertStore>, resolver: AddressResolver| {
             let tls = tls_config(authorities, None).map_err(unusable_tls)?;
             let limits = config.limits.clone();
-            let make = move || Ok(ServiceClient::new(Arc::clone(&tls), resolver.clone(), &limits));
+            let make = move || {
+                Ok::<_, Error>(ServiceClient::new(Arc::clone(&tls), resolver.clone(), &limits))
+            };
             Ok::<_, Error>(PerThread::new(make()?, make))
         };
         // Reading the roots that the system trusts takes longer than all the rest.

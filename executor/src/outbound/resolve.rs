@@ -99,7 +99,7 @@ impl Service<dns::Name> for AddressResolver {
     }
 
     fn call(&mut self, name: dns::Name) -> Resolving {
-        match name.as_str().parse() {
+        match name.as_str().parse::<Name>() {
             Ok(name) => self.resolve(name),
             Err(error) => Box::pin(std::future::ready(Err(BoxError::from(error)))),
         }

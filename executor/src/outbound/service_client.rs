@@ -86,7 +86,7 @@ impl ServiceClient {
     ) -> Result<Response<Incoming>, SendError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method.clone();
-        *request.uri_mut() = target.as_str().parse().map_err(|error| {
+        *request.uri_mut() = target.as_str().parse::<Uri>().map_err(|error| {
             let message = format!("the request to {} is invalid: {error}", authority(url));
             SendError::not_sent(ErrorKind::InvalidInput, message)
         })?;
