@@ -133,14 +133,9 @@ impl TaskStore {
         let token = |entry: &TaskEntry| entry.owner.as_ref().map(|owner| owner.token.clone());
         let own_token = token(&entry);
         let is_of_token = |other: &TaskEntry| own_token.is_some() && token(other) == own_token;
-        let limits: [(usize, &dyn Fn(&TaskEntry) -> bool); 3] =
-            [(MAX_OWNED, &is_owned), (MAX_OF_TOKEN, &is_of_token), (MAX_TASKS, &|_| true)];
-        for (most, is_counted) in limits {
-            while known.values().filter(|other| is_counted(other)).count() >= most {
-                let oldest = oldest_idle(known.values().filter(|other| is_counted(other)));
-                known.remove(&oldest.ok_or(TaskStoreFull)?);
-            }
-        }
+        make_room(&mut known, MAX_OWNED, is_owned)?;
+        make_room(&mut known, MAX_OF_TOKEN, is_of_token)?;
+        make_room(&mut known, MAX_TASKS, |_| true)?;
         known.insert(id, Arc::clone(&entry));
         Ok(entry)
     }
@@ -341,6 +336,19 @@ impl TaskEntry {
             seen += 1;
         }
     }
+}
+
+/// Removes inactive tasks until fewer than `most` of those that count are stored.
+fn make_room(
+    known: &mut BTreeMap<Uuid, Arc<TaskEntry>>,
+    most: usize,
+    counts: impl Fn(&TaskEntry) -> bool,
+) -> Result<(), TaskStoreFull> {
+    while known.values().filter(|entry| counts(entry)).count() >= most {
+        let oldest = oldest_idle(known.values().filter(|entry| counts(entry)));
+        known.remove(&oldest.ok_or(TaskStoreFull)?);
+    }
+    Ok(())
 }
 
 /// Returns the task to remove: of the inactive tasks, the one with the oldest change.
