@@ -363,6 +363,9 @@ pub enum AuthError {
     /// The header `A2S-On-Behalf-Of` does not contain a valid end user.
     #[error("`A2S-On-Behalf-Of`: {0}")]
     InvalidEndUser(String),
+    /// A header that identifies the caller is there more than once. A proxy may read another one of them.
+    #[error("the header `{0}` is there more than once")]
+    RepeatedHeader(&'static str),
     /// The service that looks up tokens does not respond.
     #[error("the token cannot be looked up: {0}")]
     Unavailable(String),
@@ -373,12 +376,25 @@ pub enum AuthError {
 pub struct CallerHeaders<'a> {
     authorization: Option<&'a [u8]>,
     on_behalf_of: Option<&'a [u8]>,
+    /// The name of a header that is there more than once. It has no value then.
+    repeated: Option<&'static str>,
 }
 
 impl<'a> CallerHeaders<'a> {
-    /// Reads the two headers with `get`, which receives names in lower case.
-    pub fn from_headers(get: impl Fn(&str) -> Option<&'a [u8]>) -> Self {
-        Self { authorization: get("authorization"), on_behalf_of: get(ON_BEHALF_OF) }
+    /// Reads the two headers with `get`, which receives names in lower case and returns all values.
+    pub fn from_headers<I: IntoIterator<Item = &'a [u8]>>(get: impl Fn(&str) -> I) -> Self {
+        let mut repeated = None;
+        let mut read = |name: &'static str| {
+            let mut values = get(name).into_iter();
+            let first = values.next();
+            if values.next().is_some() {
+                repeated = Some(name);
+                return None;
+            }
+            first
+        };
+        let (authorization, on_behalf_of) = (read("authorization"), read(ON_BEHALF_OF));
+        Self { authorization, on_behalf_of, repeated }
     }
 
     /// Returns the token of `Authorization: Bearer …` (RFC 6750, section 2.1).
@@ -436,6 +452,9 @@ impl AuthGuard {
         Box::pin(async move {
             if let Some(AuthenticatedCaller(caller)) = known {
                 return Ok(caller.clone());
+            }
+            if let Some(name) = headers.repeated {
+                return Err(AuthError::RepeatedHeader(name));
             }
             self.find_caller(headers).await?.act_for(headers.on_behalf_of)
         })
@@ -528,15 +547,16 @@ mod tests {
         scope: TokenScope,
         expected: Result<&str, &str>,
     ) {
-        let headers =
-            CallerHeaders { authorization: header.map(str::as_bytes), on_behalf_of: None };
+        let headers = CallerHeaders::from_headers(|name| {
+            header.filter(|_| name == "authorization").map(str::as_bytes)
+        });
         let admitted = now(guard.authorize(None, headers, scope));
         let admitted =
             admitted.map(|caller| caller.subject.to_string()).map_err(|refusal| match refusal {
                 AuthError::MissingToken => "missing",
                 AuthError::UnknownToken => "unknown",
                 AuthError::MissingScope { .. } => "lacks",
-                AuthError::InvalidEndUser(_) => "end user",
+                AuthError::InvalidEndUser(_) | AuthError::RepeatedHeader(_) => "malformed",
                 AuthError::Unavailable(_) => "unavailable",
             });
         assert_eq!(admitted.as_deref().map_err(|refusal| *refusal), expected, "{header:?}");
@@ -593,6 +613,21 @@ mod tests {
             matches!(refused, AuthError::MissingScope { scope: TokenScope::Delegate, .. }),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn a_repeated_header_of_the_caller_is_refused() {
+        for (repeated, guard) in [
+            ("authorization", AuthGuard::new(Some(Secret::new("mine")))),
+            (ON_BEHALF_OF, AuthGuard::default()),
+        ] {
+            let headers = CallerHeaders::from_headers(|name| {
+                let value: &[u8] = if name == "authorization" { b"Bearer mine" } else { b"ann" };
+                vec![value; if name == repeated { 2 } else { 1 }]
+            });
+            let refused = now(guard.authenticate(None, headers)).unwrap_err();
+            assert_eq!(refused, AuthError::RepeatedHeader(repeated));
+        }
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub use services::{
 };
 pub use state::{StateEntry, StateFor, StateList, StateScope};
 pub use strategy::{SelectionStrategy, StrategyWeights};
-pub use stream_quota::{StreamLimits, StreamPermit, StreamQuota, StreamRejection};
+pub use stream_quota::{StreamLimits, StreamPermit, StreamQuota, StreamRejection, token_share};
 pub use tokens::{
     IntrospectionRequest, IntrospectionResponse, NewToken, OwnerList, OwnerUpdate, TokenEntry,
     TokenList, TokenRequest,

@@ -15,6 +15,9 @@ mod schema;
 mod spec_reader;
 mod variable;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use a2s::Digest;
 use serde::Serialize;
 
@@ -29,6 +32,22 @@ pub use spec_reader::{DescriptionError, MAX_DESCRIPTION_BYTES, read_description}
 const MAX_REASON: usize = 400;
 /// The most text of all documents of an import, in bytes.
 const MAX_TEXT: usize = 256 << 20;
+
+/// A flag that ends an import from another thread, before its next operation.
+#[derive(Debug, Clone, Default)]
+pub struct ImportStop(Arc<AtomicBool>);
+
+impl ImportStop {
+    /// Ends the import.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true when the import must end.
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// The result of an import.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -9,6 +9,9 @@ pub(crate) const UNKNOWN_STATES: f64 = 1_000.0;
 /// The maximum number of visits of a cheap evaluation. A visit takes about half a microsecond in a release
 /// build, so a cheap evaluation takes at most about 10 ms.
 pub const CHEAP_VISITS: f64 = 20_000.0;
+/// The maximum number of visits of a check against a schema, half a minute in a release build. Queries and
+/// conditions have lower limits of their own.
+const MAX_VISITS: f64 = 6e7;
 /// The maximum depth to which a schema is examined.
 const MAX_SCHEMA_DEPTH: usize = 64;
 /// The cost of one state of a pattern for one byte of text, in visits.
@@ -22,18 +25,24 @@ pub enum EvaluationCost {
     Cheap,
     /// More than [`CHEAP_VISITS`].
     Expensive,
+    /// So many that a thread would work on them long after every deadline.
+    Excessive,
 }
 
 impl EvaluationCost {
     pub(crate) fn from_visits(visits: f64) -> Self {
         // A NaN is not known to be cheap.
-        if visits <= CHEAP_VISITS { Self::Cheap } else { Self::Expensive }
+        match visits {
+            ..=CHEAP_VISITS => Self::Cheap,
+            ..=MAX_VISITS => Self::Expensive,
+            _ => Self::Excessive,
+        }
     }
 
-    /// Returns true when the evaluation belongs on a pool.
+    /// Returns true when the evaluation does not run next to others.
     #[must_use]
     pub fn is_expensive(self) -> bool {
-        self == Self::Expensive
+        self != Self::Cheap
     }
 
     /// Estimates the cost of the validation of `value` by a JSON Schema. In the worst case, each value is

@@ -42,7 +42,9 @@ impl Error {
                 ErrorKind::Unauthorized
             }
             Self::Auth(AuthError::MissingScope { .. }) => ErrorKind::Forbidden,
-            Self::Auth(AuthError::InvalidEndUser(_)) => ErrorKind::BadRequest,
+            Self::Auth(AuthError::InvalidEndUser(_) | AuthError::RepeatedHeader(_)) => {
+                ErrorKind::BadRequest
+            }
             Self::Auth(AuthError::Unavailable(_)) => ErrorKind::Unreachable,
             Self::Service(_) => ErrorKind::Unreachable,
             Self::Busy(_) => ErrorKind::Busy,

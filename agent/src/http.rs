@@ -106,7 +106,8 @@ fn routes() -> OpenApiRouter<App> {
 
 async fn require_token(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let shown = CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
+    let shown =
+        CallerHeaders::from_headers(|name| headers.get_all(name).iter().map(HeaderValue::as_bytes));
     let known = request.extensions().get::<AuthenticatedCaller>();
     match app.auth_guard.authorize(known, shown, TokenScope::Execute).await {
         Ok(caller) => {

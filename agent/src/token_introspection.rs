@@ -34,6 +34,8 @@ pub struct RegistryTokenIntrospector {
     known: Mutex<BTreeMap<Digest, (Caller, Timestamp)>>,
     /// Set when the owner of the registry is also a caller.
     with_owner: bool,
+    /// The scopes that the registry can give at this service.
+    scopes: BTreeSet<TokenScope>,
 }
 
 impl RegistryTokenIntrospector {
@@ -45,6 +47,7 @@ impl RegistryTokenIntrospector {
             clock,
             known: Mutex::default(),
             with_owner: false,
+            scopes: TokenScope::ALL.into(),
         }
     }
 
@@ -53,6 +56,13 @@ impl RegistryTokenIntrospector {
     #[must_use]
     pub fn with_owner(self) -> Self {
         Self { with_owner: true, ..self }
+    }
+
+    /// Returns an introspector for a service with an owner of its own: of the scopes that the registry
+    /// states, it takes only these.
+    #[must_use]
+    pub fn with_scopes(self, scopes: impl Into<BTreeSet<TokenScope>>) -> Self {
+        Self { scopes: scopes.into(), ..self }
     }
 
     async fn introspect_cached(&self, token: &Secret) -> Result<Option<Caller>, String> {
@@ -90,7 +100,7 @@ impl RegistryTokenIntrospector {
         // Scopes that this version does not know open nothing in it.
         let scope = scope.unwrap_or_default();
         let scopes = scope.split_whitespace().filter_map(|scope| scope.parse().ok());
-        let scopes = scopes.collect::<BTreeSet<TokenScope>>();
+        let scopes = scopes.filter(|scope| self.scopes.contains(scope)).collect();
         let caller = Caller { subject, end_user: None, scopes };
         let until = now.checked_add(CACHE_TIME).unwrap_or(now);
         let end = exp.and_then(|end| Timestamp::from_second(end).ok());
@@ -214,6 +224,11 @@ mod tests {
         assert_eq!(with_owner.introspect(&Secret::new("service")).await, Ok(None));
         let root = ask("root").await.unwrap().unwrap();
         assert!(!root.subject.is_owner() && root.has_scope(TokenScope::Admin));
+        let with_scopes =
+            RegistryTokenIntrospector::new(callers.client.clone(), callers.clock.clone())
+                .with_scopes([TokenScope::Execute, TokenScope::Delegate]);
+        let root = with_scopes.introspect(&Secret::new("root")).await.unwrap().unwrap();
+        assert_eq!(root.scopes, BTreeSet::new(), "an executor has administrators of its own");
 
         // A registry error does not mean an unknown token.
         for (status, is_known) in [(401, true), (404, true), (500, false), (503, false)] {

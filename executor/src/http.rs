@@ -110,16 +110,16 @@ fn run_routes() -> OpenApiRouter<App> {
         .routes(routes!(create_plan))
         .routes(routes!(list_hosts))
         .routes(routes!(usage::count_usage))
-        .routes(routes!(trust::list_trust))
         .merge(state::routes())
 }
 
-/// The routes for all runs: credentials, and accepted checksums.
+/// The routes for all runs: credentials, and remembered checksums, which show the runs of all tenants.
 fn key_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(secrets::list_secrets))
         .routes(routes!(secrets::set_secret, secrets::delete_secret))
         .routes(routes!(secrets::set_secret_users))
+        .routes(routes!(trust::list_trust))
         .routes(routes!(trust::accept_trust, trust::forget_trust))
 }
 
@@ -160,7 +160,12 @@ async fn start_execution(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Run>), Error> {
     let request: ExecutionRequest = read_json(body)?;
-    let key = headers.get("idempotency-key").map(read_key).transpose()?;
+    let mut keys = headers.get_all("idempotency-key").iter();
+    let key = keys.next().map(read_key).transpose()?;
+    if keys.next().is_some() {
+        let message = "the header `Idempotency-Key` is there more than once";
+        return Err(Error::new(ErrorKind::BadRequest, message));
+    }
     start_run(app, caller, request, None, key, &headers).await
 }
 
@@ -478,7 +483,8 @@ async fn require_scope(
     next: Next,
 ) -> Response {
     let headers = request.headers();
-    let shown = CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
+    let shown =
+        CallerHeaders::from_headers(|name| headers.get_all(name).iter().map(HeaderValue::as_bytes));
     let known = request.extensions().get::<AuthenticatedCaller>();
     let refusal = match app.runs().auth().authorize(known, shown, scope).await {
         Ok(caller) => {
@@ -490,7 +496,7 @@ async fn require_scope(
     let kind = match &refusal {
         AuthError::MissingToken | AuthError::UnknownToken => ErrorKind::Unauthorized,
         AuthError::MissingScope { .. } => ErrorKind::Forbidden,
-        AuthError::InvalidEndUser(_) => ErrorKind::BadRequest,
+        AuthError::InvalidEndUser(_) | AuthError::RepeatedHeader(_) => ErrorKind::BadRequest,
         AuthError::Unavailable(_) => ErrorKind::CallerUnknown,
     };
     let mut response = Error::new(kind, refusal.to_string()).into_response();

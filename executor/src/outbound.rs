@@ -23,6 +23,7 @@ pub(crate) mod redirect;
 mod resolve;
 mod retry;
 mod send_error;
+mod service_client;
 mod token;
 
 use std::sync::Arc;
@@ -33,7 +34,8 @@ use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, LOCATION};
 use http::{HeaderMap, HeaderValue, Method};
-use reqwest::Request;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use tokio::time::timeout;
 use url::Url;
 
@@ -53,7 +55,7 @@ use mcp_session::SessionServers;
 pub(crate) use mcp_session::{SessionError, SessionOpening};
 pub(crate) use retry::{RetryPause, RetrySchedule};
 pub(crate) use send_error::SendError;
-use send_error::{explain, innermost};
+use send_error::innermost;
 pub(crate) use token::TokenFetch;
 use token::{TokenCache, TokenFetcher};
 
@@ -108,6 +110,7 @@ pub(crate) struct OutboundClient {
     tokens: TokenCache,
     sessions: SessionServers,
     request_timeout: Duration,
+    read_timeout: Duration,
     max_request_bytes: usize,
     max_response_bytes: usize,
     max_pause: Duration,
@@ -136,6 +139,7 @@ impl OutboundClient {
             tokens: TokenCache::default(),
             sessions: SessionServers::default(),
             request_timeout: limits.request_timeout,
+            read_timeout: limits.read_timeout,
             max_request_bytes: limits.max_request_bytes,
             max_response_bytes: limits.max_response_bytes,
             max_pause: limits.max_pause,
@@ -285,19 +289,15 @@ impl OutboundClient {
     ) -> Result<ServiceReply, SendError> {
         let (method, url) = (request.method(), request.url());
         let (client, target) = self.clients.select(url)?;
-        let mut outgoing = Request::new(method.clone(), wire.address(url, &target));
         let mut written = wire.headers(url, request.headers());
         written.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        match wire.body(url, request.body()).filter(|body| !body.is_empty()) {
-            Some(body) => *outgoing.body_mut() = Some(body.into()),
-            None if expects_body(method) => {
-                written.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-            }
-            None => {}
+        let body = wire.body(url, request.body()).filter(|body| !body.is_empty());
+        if body.is_none() && expects_body(method) {
+            written.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        *outgoing.headers_mut() = written;
-        let sent = client.execute(outgoing).await;
-        let mut response = sent.map_err(|error| explain(&error, url))?;
+        let address = wire.address(url, &target);
+        let body = body.unwrap_or_default();
+        let mut response = client.execute((method, &address, url), written, body).await?;
         let status = response.status();
         let headers = std::mem::take(response.headers_mut());
         let base = self.clients.upstream(url).map(|base| (base, &target));
@@ -312,7 +312,7 @@ impl OutboundClient {
             .expects_event_stream()
             .then(|| EventStreamReader::from_headers(&headers))
             .flatten();
-        let body = self.read_body((&headers, method, url), response, listener).await?;
+        let body = self.read_body((&headers, method, url), response.into_body(), listener).await?;
         Ok(ServiceReply::Response(RawResponse { status, headers, body, redirects: 0 }))
     }
 
@@ -320,7 +320,7 @@ impl OutboundClient {
     async fn read_body(
         &self,
         (headers, method, url): (&HeaderMap, &Method, &Url),
-        mut response: reqwest::Response,
+        mut incoming: Incoming,
         mut listener: Option<EventStreamReader>,
     ) -> Result<Bytes, SendError> {
         let host = || authority(url);
@@ -338,11 +338,19 @@ impl OutboundClient {
         let mut body = BytesMut::new();
         // Of a stream that is listened to, what has come so far counts, and the answer is kept.
         let mut read = 0;
-        while let Some(chunk) = response.chunk().await.map_err(|error| {
-            let (host, cause) = (host(), innermost(&error));
-            let message = format!("the response of {host} ended early after {read} bytes: {cause}");
+        let ended_early = |read: usize, cause: String| {
+            let message =
+                format!("the response of {} ended early after {read} bytes: {cause}", host());
             SendError::after_send(ErrorKind::ConnectionLost, message)
-        })? {
+        };
+        loop {
+            let frame = timeout(self.read_timeout, incoming.frame()).await.map_err(|_| {
+                let seconds = self.read_timeout.as_secs_f32();
+                ended_early(read, format!("nothing more came within {seconds} s"))
+            })?;
+            let Some(frame) = frame else { break };
+            let frame = frame.map_err(|error| ended_early(read, innermost(&error)))?;
+            let Ok(chunk) = frame.into_data() else { continue };
             read += chunk.len();
             if limit < read {
                 return Err(too_large());
@@ -374,8 +382,8 @@ pub(crate) async fn with_tenant<F: Future>(tenant: String, future: F) -> F::Outp
     TENANT.scope(tenant, future).await
 }
 
-/// The tenant for which this task sends requests; the empty name where there is none.
-fn current_tenant() -> String {
+/// The tenant for which this task works; the empty name where there is none.
+pub(crate) fn current_tenant() -> String {
     TENANT.try_with(Clone::clone).unwrap_or_default()
 }
 

@@ -40,6 +40,7 @@ const SET: &str = "INSERT INTO state (tenant, session, name, value, updated_at)
      WHERE EXISTS (SELECT 1 FROM state WHERE tenant = $1 AND session = $2 AND name = $3)
         OR ((SELECT count(*) FROM state WHERE tenant = $1 AND session = $2) < $6
             AND ($1 = '' OR (SELECT count(*) FROM state WHERE tenant = $1) < $7)
+            AND ($1 = '' OR (SELECT count(*) FROM state WHERE {before_slash tenant} = $9) < $10)
             AND (SELECT count(*) FROM state) < $8)
      ON CONFLICT (tenant, session, name)
      DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at";
@@ -48,13 +49,16 @@ const SET: &str = "INSERT INTO state (tenant, session, name, value, updated_at)
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StateQuotas {
     principal: u32,
+    /// The most values of all principals of one token.
+    token: u32,
     total: u32,
 }
 
 impl StateQuotas {
     /// The quotas of the configuration.
     pub(crate) fn from_limits(limits: &Limits) -> Self {
-        Self { principal: limits.max_tenant_values, total: limits.max_values }
+        let (total, principal) = (limits.max_values, limits.max_tenant_values);
+        Self { principal, token: (total / 2).max(principal), total }
     }
 }
 
@@ -211,7 +215,8 @@ impl StateTable {
         let updated_at = self.clock.now();
         let milliseconds = updated_at.as_millisecond();
         let (tenant, session) = holder.to_columns();
-        let StateQuotas { principal, total } = self.quotas;
+        let StateQuotas { principal, token, total } = self.quotas;
+        let own_token = tenant.split('/').next().unwrap_or_default().to_owned();
         let written = self
             .pool
             .query(SET)
@@ -223,13 +228,15 @@ impl StateTable {
             .bind(MAX_ENTRIES)
             .bind(i64::from(principal))
             .bind(i64::from(total))
+            .bind(own_token)
+            .bind(i64::from(token))
             .execute()
             .await
             .map_err(to_store_error(WHAT))?;
         if written == 0 {
             let message = format!(
                 "no more values can be remembered: the limits are {MAX_ENTRIES} values for one scope, {principal} for \
-                 one caller, and {total} in total"
+                 one caller, {token} for all callers with one token, and {total} in total"
             );
             let error = Error::new(ErrorKind::BadRequest, message);
             return Err(error.with_hint("Delete some values with `a2s state remove`."));

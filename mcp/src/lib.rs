@@ -55,7 +55,7 @@ const MAX_MESSAGE: usize = 1 << 20;
 pub struct Limits {
     /// The most sessions. Each is a task with its buffers.
     pub sessions: usize,
-    /// The most sessions of one principal.
+    /// The most sessions of one principal. The principals of one token have at most half of all.
     pub of_principal: usize,
     /// The most sessions of all callers without a known token together.
     pub of_anonymous: usize,
@@ -63,13 +63,6 @@ pub struct Limits {
     pub idle: Duration,
     /// The time that a session is kept without a request after it was opened.
     pub unused: Duration,
-}
-
-impl Limits {
-    /// The most sessions of one principal, or of all callers without one together.
-    fn share(&self, is_anonymous: bool) -> usize {
-        if is_anonymous { self.of_anonymous } else { self.of_principal }
-    }
 }
 
 impl Default for Limits {
@@ -126,7 +119,8 @@ async fn find_requester(
     next: Next,
 ) -> Response {
     let headers = request.headers();
-    let shown = CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
+    let shown =
+        CallerHeaders::from_headers(|name| headers.get_all(name).iter().map(HeaderValue::as_bytes));
     let known = request.extensions().get::<AuthenticatedCaller>();
     let requester = match auth_guard.authenticate(known, shown).await {
         Ok(caller) => Requester::from_caller(&caller, shown),

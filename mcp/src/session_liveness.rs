@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use a2s_api::Principal;
+use a2s_api::{Principal, StreamLimits, StreamPermit, StreamQuota};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -35,11 +35,19 @@ const WITHOUT_SESSIONS: &str = "2026-07-28";
 #[derive(Clone)]
 pub(super) struct SessionLiveness {
     manager: Arc<LocalSessionManager>,
-    limits: Limits,
+    /// The time that a session is kept without a request after it was opened.
+    unused: Duration,
+    quota: StreamQuota,
     sessions: Arc<Mutex<BTreeMap<String, Arc<LiveSession>>>>,
-    /// The party that opened each session, and the number of its requests. The first request reports that
-    /// the client is ready.
-    owners: Arc<Mutex<BTreeMap<String, (SessionOwner, usize)>>>,
+    owners: Arc<Mutex<BTreeMap<String, OwnedSession>>>,
+}
+
+/// The party that opened a session, and its use of it.
+struct OwnedSession {
+    owner: SessionOwner,
+    /// The number of requests. The first one reports that the client is ready.
+    requests: usize,
+    _permit: StreamPermit,
 }
 
 /// The principal that opened a session; none for a caller without a known token.
@@ -82,7 +90,11 @@ impl Drop for ActiveCall {
 
 impl SessionLiveness {
     pub(super) fn new(manager: Arc<LocalSessionManager>, limits: Limits) -> Self {
-        Self { manager, limits, sessions: Arc::default(), owners: Arc::default() }
+        let Limits { sessions: total, of_principal: principal, of_anonymous: anonymous, .. } =
+            limits;
+        let quota = StreamQuota::new(StreamLimits { total, principal, anonymous });
+        let (sessions, owners) = (Arc::default(), Arc::default());
+        Self { manager, unused: limits.unused, quota, sessions, owners }
     }
 
     fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Arc<LiveSession>>> {
@@ -97,25 +109,23 @@ impl SessionLiveness {
         SessionConnection { liveness: self.clone(), id: id.to_owned(), session }
     }
 
-    fn owners(&self) -> MutexGuard<'_, BTreeMap<String, (SessionOwner, usize)>> {
+    fn owners(&self) -> MutexGuard<'_, BTreeMap<String, OwnedSession>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true when `owner` may open one more session.
-    async fn has_room(&self, owner: &SessionOwner) -> bool {
+    /// Reserves one more session for `owner`, if there is room.
+    async fn reserve(&self, owner: &SessionOwner) -> Option<StreamPermit> {
         let known = self.manager.sessions.read().await;
-        let mut owners = self.owners();
-        owners.retain(|id, _| known.contains_key(id.as_str()));
-        let own = owners.values().filter(|(other, _)| other == owner).count();
-        known.len() < self.limits.sessions && own < self.limits.share(owner.is_none())
+        self.owners().retain(|id, _| known.contains_key(id.as_str()));
+        self.quota.reserve(owner.clone()).ok()
     }
 
     /// Returns true when a session is known and was opened by `owner`. Then counts the request.
     async fn is_owned_by(&self, id: &str, owner: &SessionOwner) -> bool {
         let is_known = self.manager.sessions.read().await.contains_key(id);
         match self.owners().get_mut(id) {
-            Some((opener, requests)) if is_known && opener == owner => {
-                *requests += 1;
+            Some(session) if is_known && session.owner == *owner => {
+                session.requests += 1;
                 true
             }
             _ => false,
@@ -125,19 +135,9 @@ impl SessionLiveness {
     /// Ends a session that was just opened, if it exceeds the limit.
     async fn admit_session(&self, opened: &HeaderMap, owner: SessionOwner) -> bool {
         let Some(id) = header(opened, SESSION) else { return true };
-        let known = self.manager.sessions.read().await.len();
-        // Counting and taking a place hold the same lock.
-        let is_taken = {
-            let mut owners = self.owners();
-            let own = owners.values().filter(|(other, _)| *other == owner).count();
-            let has_room =
-                known <= self.limits.sessions && own < self.limits.share(owner.is_none());
-            if has_room {
-                owners.insert(id.to_owned(), (owner, 0));
-            }
-            has_room
-        };
-        if is_taken {
+        if let Some(permit) = self.reserve(&owner).await {
+            let session = OwnedSession { owner, requests: 0, _permit: permit };
+            self.owners().insert(id.to_owned(), session);
             self.close_if_unused(id.to_owned());
             return true;
         }
@@ -150,8 +150,8 @@ impl SessionLiveness {
     fn close_if_unused(&self, id: String) {
         let liveness = self.clone();
         tokio::spawn(async move {
-            tokio::time::sleep(liveness.limits.unused).await;
-            let is_used = liveness.owners().get(&id).is_some_and(|(_, requests)| *requests > 1);
+            tokio::time::sleep(liveness.unused).await;
+            let is_used = liveness.owners().get(&id).is_some_and(|session| session.requests > 1);
             if !is_used {
                 liveness.remove(&id);
                 let _ = liveness.manager.close_session(&id.into()).await;
@@ -210,7 +210,7 @@ pub(super) async fn track_session(
     let Some(id) = header(request.headers(), SESSION).map(str::to_owned) else {
         let version = header(request.headers(), "mcp-protocol-version").unwrap_or_default();
         let begins = request.method() == Method::POST && version < WITHOUT_SESSIONS;
-        if begins && !liveness.has_room(&owner).await {
+        if begins && liveness.reserve(&owner).await.is_none() {
             return too_many();
         }
         let response = next.run(request).await;

@@ -61,6 +61,7 @@ a2s::error_table! {
     IndexUnavailable = "A2S252", 503, "search index not available", "Try again; if the error remains, see the registry's log.";
     EmbedderUnavailable = "A2S253", 503, "embedder does not respond", "Check that the embeddings endpoint is up and accepts the model and the key; the registry's log contains its response. Searches continue to work.";
     TooManyFollowers = "A2S254", 429, "too many streams of changes", "Close a stream, request the changes in pages, or try again later. Callers with a token have their own limit.";
+    TooManyImports = "A2S255", 429, "too many imports at once", "Wait until an earlier import has ended, then try again; or run `a2s import`, which needs no registry.";
     // Start.
     DatabaseUnusable = "A2S260", 500, "database cannot be opened", "Check the address, the password and the permissions, and check that it is the database of a registry; `docs/operations.md` lists the requirements for PostgreSQL.";
     DatabaseNewer = "A2S261", 500, "database from a newer version", "Use the newer version of the program, or restore an older database.";
@@ -74,6 +75,7 @@ a2s::error_table! {
     TokenTaken = "A2S271", 409, "token name already taken", "Choose another name, or revoke that token first: `a2s tokens revoke NAME`.";
     TokenMissing = "A2S272", 404, "unknown token", "Use a name that `a2s tokens list` shows.";
     LastOwner = "A2S273", 409, "last owner of a name", "Add another owner first, or hand the name over with `--transfer`.";
+    ShareUsedUp = "A2S274", 413, "share of the registry used up", "Ask the operator for a larger share (`--max-token-versions`, `--max-token-bytes`): published versions are never deleted.";
 }
 
 /// A version whose digest differs from the one in a request.
@@ -259,9 +261,15 @@ pub enum Error {
     /// The name would have no owner.
     #[error("`{0}` would have no owner")]
     LastOwner(CapabilityName),
+    /// The token has published as much as one token may.
+    #[error("`{0}` has published as much as one token may")]
+    ShareUsedUp(TokenSubject),
     /// Too many streams of changes are open.
     #[error("the registry cannot stream the changes now: {0}")]
     TooManyFollowers(StreamRejection),
+    /// Too many imports are in progress.
+    #[error("the registry cannot import the description now: {0}")]
+    TooManyImports(StreamRejection),
 
     /// An unexpected error inside the registry.
     #[error("an unexpected error occurred in the registry")]
@@ -292,7 +300,8 @@ impl Error {
     pub fn status(&self) -> u16 {
         match self {
             // Others hold all streams: the caller cannot close one.
-            Self::TooManyFollowers(StreamRejection::Total(_)) => 503,
+            Self::TooManyFollowers(StreamRejection::Total(_))
+            | Self::TooManyImports(StreamRejection::Total(_)) => 503,
             _ => self.kind().status(),
         }
     }
@@ -321,7 +330,9 @@ impl Error {
             Self::Unauthorized(refusal) => match refusal {
                 AuthError::MissingToken | AuthError::UnknownToken => ErrorKind::Unauthorised,
                 AuthError::MissingScope { .. } => ErrorKind::ScopeLacking,
-                AuthError::InvalidEndUser(_) => ErrorKind::MalformedParameter,
+                AuthError::InvalidEndUser(_) | AuthError::RepeatedHeader(_) => {
+                    ErrorKind::MalformedParameter
+                }
                 AuthError::Unavailable(_) => ErrorKind::StoreUnavailable,
             },
             Self::TimedOut(_) => ErrorKind::TimedOut,
@@ -350,7 +361,9 @@ impl Error {
             Self::TokenTaken(_) => ErrorKind::TokenTaken,
             Self::TokenMissing(_) => ErrorKind::TokenMissing,
             Self::LastOwner(_) => ErrorKind::LastOwner,
+            Self::ShareUsedUp(_) => ErrorKind::ShareUsedUp,
             Self::TooManyFollowers(_) => ErrorKind::TooManyFollowers,
+            Self::TooManyImports(_) => ErrorKind::TooManyImports,
             Self::Internal(_) => ErrorKind::Internal,
             Self::DatabaseMissing(_) => ErrorKind::DatabaseMissing,
             Self::Store(error) => match error.kind() {

@@ -19,8 +19,8 @@ use std::time::Duration;
 use a2s_api::AuthGuard;
 use a2s_api::{
     CapabilityList, CapabilityStats, CapabilityVersions, IndexStatus, OutcomeReport, PROBLEM_JSON,
-    Problem, PublishResponse, SearchCounts, SearchRequest, StrategyWeights, VerifyRequest,
-    VerifyResponse,
+    Problem, PublishResponse, SearchCounts, SearchRequest, StrategyWeights, StreamQuota,
+    VerifyRequest, VerifyResponse,
 };
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -35,6 +35,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt as _};
 use utoipa_axum::routes;
 
 use self::document::DocumentRepresentation;
+pub(crate) use self::drafts::IMPORT_LIMITS;
 use self::request::{
     Admin, AuthorizedCaller, CapabilityNameParam, DocumentBody, JsonBody, NameAndSelector, Publish,
     QueryParams, Service,
@@ -59,6 +60,8 @@ pub(crate) struct HttpState {
     pub(crate) catalog: Catalog,
     pub(crate) tokens: TokenService,
     pub(crate) auth_guard: AuthGuard,
+    /// The imports of descriptions in progress.
+    pub(crate) imports: StreamQuota,
 }
 
 type App = State<Arc<HttpState>>;

@@ -121,7 +121,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2s_api::{AuthGuard, Caller, TokenIntrospector};
+use a2s_api::{AuthGuard, Caller, StreamQuota, TokenIntrospector};
 use a2s_api::{IndexBuilding, IndexStatus, PublishResponse};
 use axum::Router;
 use jiff::Timestamp;
@@ -198,6 +198,8 @@ impl Config {
 pub struct Limits {
     /// The maximum size of a document, in bytes. The compiler has a separate limit, 1 MiB.
     pub document_bytes: usize,
+    /// The maximum that one token may publish, except the owner's.
+    pub publisher_share: PublisherShare,
     /// The longest time of a request, its body included.
     pub request_time: Duration,
     /// The time that publishing waits until the index has the version, and that a search right after the
@@ -206,10 +208,26 @@ pub struct Limits {
     pub index_wait: Duration,
 }
 
+/// The maximum that one token may publish: a version is never deleted, and all tenants share the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PublisherShare {
+    /// The number of versions.
+    pub versions: u32,
+    /// The total size of their documents, in bytes.
+    pub bytes: i64,
+}
+
+impl Default for PublisherShare {
+    fn default() -> Self {
+        Self { versions: 20_000, bytes: 2 << 30 }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             document_bytes: 1024 * 1024,
+            publisher_share: PublisherShare::default(),
             request_time: Duration::from_secs(30),
             index_wait: Duration::from_secs(5),
         }
@@ -296,7 +314,8 @@ impl App {
             limits: config.limits,
             identity,
         });
-        Ok(Self { shared: Arc::new(HttpState { catalog, tokens, auth_guard }) })
+        let imports = StreamQuota::new(http::IMPORT_LIMITS);
+        Ok(Self { shared: Arc::new(HttpState { catalog, tokens, auth_guard, imports }) })
     }
 
     /// Returns all routes of a registry on its own port: the routes under `/v1`, `/healthz`, `/readyz`, and

@@ -169,6 +169,8 @@ pub(crate) enum PublicationResult {
     NotOwner(Vec<TokenSubject>),
     /// The mirror has not created this name; nothing changed. The value is the origin of the name.
     OtherOrigin(Option<String>),
+    /// The publisher has no room for another version; nothing changed.
+    ShareUsedUp,
 }
 
 /// A selection of live versions.

@@ -29,6 +29,16 @@ impl RegistryAccess {
         Ok(self.introspection()?.map(|callers| Arc::new(callers) as Arc<dyn TokenIntrospector>))
     }
 
+    /// Returns the token introspection of the registry for an executor, which has an owner of its own: from the
+    /// registry it takes only the scopes for running capabilities, unless the configuration allows all.
+    pub(super) fn executor_callers(&self) -> Result<Option<Arc<dyn TokenIntrospector>>, CliError> {
+        let callers = self.introspection()?.map(|callers| match self.admins {
+            true => callers,
+            false => callers.with_scopes([TokenScope::Execute, TokenScope::Delegate]),
+        });
+        Ok(callers.map(|callers| Arc::new(callers) as Arc<dyn TokenIntrospector>))
+    }
+
     /// Returns the client that looks up tokens at the registry; none without a token for it.
     pub(super) fn introspection(
         &self,
@@ -99,7 +109,8 @@ fn authorize_client<'a>(
     request: &'a Request,
 ) -> BoxFuture<'a, Result<Caller, AuthError>> {
     let headers = request.headers();
-    let shown = CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
+    let shown =
+        CallerHeaders::from_headers(|name| headers.get_all(name).iter().map(HeaderValue::as_bytes));
     guard.authorize(request.extensions().get::<AuthenticatedCaller>(), shown, TokenScope::Guard)
 }
 

@@ -221,7 +221,9 @@ pub(super) fn auth_error_response(refusal: &AuthError) -> Response {
             (StatusCode::SERVICE_UNAVAILABLE, executor::ErrorKind::CallerUnknown)
         }
         AuthError::MissingScope { .. } => (StatusCode::FORBIDDEN, executor::ErrorKind::Forbidden),
-        AuthError::InvalidEndUser(_) => (StatusCode::BAD_REQUEST, executor::ErrorKind::BadRequest),
+        AuthError::InvalidEndUser(_) | AuthError::RepeatedHeader(_) => {
+            (StatusCode::BAD_REQUEST, executor::ErrorKind::BadRequest)
+        }
         AuthError::MissingToken | AuthError::UnknownToken => {
             (StatusCode::UNAUTHORIZED, executor::ErrorKind::Unauthorized)
         }
@@ -230,7 +232,7 @@ pub(super) fn auth_error_response(refusal: &AuthError) -> Response {
 }
 
 pub(super) fn caller_headers(headers: &HeaderMap) -> CallerHeaders<'_> {
-    CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes))
+    CallerHeaders::from_headers(|name| headers.get_all(name).iter().map(HeaderValue::as_bytes))
 }
 
 pub(super) fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {

@@ -98,7 +98,7 @@ impl ServiceSettings {
             self.guardian.as_ref().and_then(|part| part.registry.as_ref()),
             self.remote_services().map(|it| &it.registry),
         ];
-        for RegistryAccess { url, token } in registries.into_iter().flatten() {
+        for RegistryAccess { url, token, .. } in registries.into_iter().flatten() {
             if token.is_some() {
                 self.transport.check(url, "the token of --registry-token")?;
             }
@@ -143,7 +143,7 @@ impl ServiceSettings {
         };
         let token = Some(Secret::new(clock::random_token()));
         registry.service_token.clone_from(&token);
-        executor.registry = Some(RegistryAccess { url: url.clone(), token });
+        executor.registry = Some(RegistryAccess { url: url.clone(), token, admins: false });
     }
 
     /// Returns the introspector for tokens of a separate registry, and for a guardian's own token.
@@ -156,7 +156,7 @@ impl ServiceSettings {
             return services.callers().map(Some);
         }
         let registry = self.executor.as_ref().and_then(|part| part.registry.as_ref());
-        let callers = registry.map(RegistryAccess::callers).transpose()?.flatten();
+        let callers = registry.map(RegistryAccess::executor_callers).transpose()?.flatten();
         if registry.is_some() && callers.is_none() {
             tracing::warn!(
                 "--registry-token is not set: this service rejects tokens of the registry, and the registry \
@@ -511,8 +511,9 @@ async fn open_executor(
     auth: AuthGuard,
     metrics: &mut Registry,
 ) -> Result<executor::App, CliError> {
-    let RegistryAccess { url: registry, token: registry_token } =
-        part.registry.unwrap_or_else(|| RegistryAccess { url: own_url.clone(), token: None });
+    let own = || RegistryAccess { url: own_url.clone(), token: None, admins: false };
+    let RegistryAccess { url: registry, token: registry_token, .. } =
+        part.registry.unwrap_or_else(own);
     let config = executor::Config {
         registry,
         registry_token,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use a2s::Secret;
-use registry::{Config, IndexLocation};
+use registry::{Config, IndexLocation, Limits, PublisherShare};
 
 use super::embedder::EmbedderSettings;
 use super::qdrant::QdrantSettings;
@@ -35,6 +35,13 @@ settings! {
         /// of one database should have the same setting [default: off; docs/search.md]
         #[arg(long, env = "A2S_LEARN")]
         learn: bool,
+        /// The maximum number of versions that one token may publish, except the owner's [default: 20000]
+        #[arg(long, value_name = "NUMBER")]
+        max_token_versions: Option<u32>,
+        /// The maximum size of all documents that one token may publish, except the owner's, in bytes
+        /// [default: 2147483648]
+        #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(i64).range(0..))]
+        max_token_bytes: Option<i64>,
     }
 }
 
@@ -65,12 +72,20 @@ impl RegistrySettings {
         let qdrant = self.qdrant.resolve(file.qdrant, variable)?;
         let (embedder, query_timeout) = self.embedder.resolve(file.embedder, variable)?;
         let usual = Config::in_folder(folder, None);
+        let share = usual.limits.publisher_share;
+        let versions = self.max_token_versions.or(file.max_token_versions);
+        let bytes = self.max_token_bytes.or(file.max_token_bytes);
+        let publisher_share = PublisherShare {
+            versions: versions.unwrap_or(share.versions),
+            bytes: bytes.unwrap_or(share.bytes),
+        };
         Ok(Config {
             database: database.map_or(usual.database, |database| database.expose_secret().into()),
             index: qdrant.map_or(usual.index, IndexLocation::Qdrant),
             embedder,
             query_timeout,
             learn: self.learn || file.learn,
+            limits: Limits { publisher_share, ..usual.limits },
             ..usual
         })
     }

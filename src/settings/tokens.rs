@@ -29,6 +29,10 @@ settings! {
             conflicts_with = "registry_token"
         )]
         registry_token_file: Option<PathBuf>,
+        /// Let the registry give rights at this executor beyond the scopes `execute` and `delegate`: its
+        /// tokens of the scope `admin` then manage the credentials here
+        #[arg(long)]
+        registry_admins: bool,
     }
 }
 
@@ -55,6 +59,8 @@ settings! {
 pub(crate) struct RegistryAccess {
     pub(crate) url: Url,
     pub(crate) token: Option<Secret>,
+    /// Set when its tokens have all their scopes at an executor with an owner of its own.
+    pub(crate) admins: bool,
 }
 
 impl RegistryAccessSettings {
@@ -65,9 +71,10 @@ impl RegistryAccessSettings {
         default: Option<Url>,
     ) -> Result<Option<RegistryAccess>, CliError> {
         let Some(url) = self.registry.or(file.registry).or(default) else { return Ok(None) };
+        let admins = self.registry_admins || file.registry_admins;
         let flags = (self.registry_token, self.registry_token_file);
         let file = (file.registry_token, file.registry_token_file);
-        Ok(Some(RegistryAccess { url, token: read_layered("registry", flags, file)? }))
+        Ok(Some(RegistryAccess { url, token: read_layered("registry", flags, file)?, admins }))
     }
 }
 

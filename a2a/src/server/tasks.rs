@@ -21,6 +21,8 @@ use agent::WaitingTurn;
 pub(super) const MAX_TASKS: usize = 256;
 /// The maximum number of stored tasks of one principal.
 pub(super) const MAX_OWNED: usize = 64;
+/// The maximum number of stored tasks of all principals of one token.
+pub(super) const MAX_OF_TOKEN: usize = 128;
 /// The time that a task is kept, and a question stays open, after the last change.
 const TASK_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 /// The most messages of the history that are kept, and roughly their bytes together. The last message is
@@ -127,15 +129,13 @@ impl TaskStore {
             Arc::new(TaskEntry { id, owner, context, inner, changed: watch::Sender::new(0) });
         let mut known = self.lock();
         known.retain(|_, entry| !entry.is_removable(Some(now)));
-        let owned = |other: &TaskEntry| other.owner.is_some() && other.owner == entry.owner;
-        while known.values().filter(|other| owned(other)).count() >= MAX_OWNED {
-            let oldest = oldest_idle(known.values().filter(|other| owned(other)));
-            known.remove(&oldest.ok_or(TaskStoreFull)?);
-        }
-        while known.len() >= MAX_TASKS {
-            let oldest = oldest_idle(known.values());
-            known.remove(&oldest.ok_or(TaskStoreFull)?);
-        }
+        let is_owned = |other: &TaskEntry| other.owner.is_some() && other.owner == entry.owner;
+        let token = |entry: &TaskEntry| entry.owner.as_ref().map(|owner| owner.token.clone());
+        let own_token = token(&entry);
+        let is_of_token = |other: &TaskEntry| own_token.is_some() && token(other) == own_token;
+        make_room(&mut known, MAX_OWNED, is_owned)?;
+        make_room(&mut known, MAX_OF_TOKEN, is_of_token)?;
+        make_room(&mut known, MAX_TASKS, |_| true)?;
         known.insert(id, Arc::clone(&entry));
         Ok(entry)
     }
@@ -336,6 +336,19 @@ impl TaskEntry {
             seen += 1;
         }
     }
+}
+
+/// Removes inactive tasks until fewer than `most` of those that count are stored.
+fn make_room(
+    known: &mut BTreeMap<Uuid, Arc<TaskEntry>>,
+    most: usize,
+    counts: impl Fn(&TaskEntry) -> bool,
+) -> Result<(), TaskStoreFull> {
+    while known.values().filter(|entry| counts(entry)).count() >= most {
+        let oldest = oldest_idle(known.values().filter(|entry| counts(entry)));
+        known.remove(&oldest.ok_or(TaskStoreFull)?);
+    }
+    Ok(())
 }
 
 /// Returns the task to remove: of the inactive tasks, the one with the oldest change.

@@ -12,8 +12,6 @@ use crate::{sanitize, yaml_writer};
 const MAX_DESCRIPTION: usize = 200;
 /// The maximum length of an example's intent, in characters.
 const MAX_INTENT: usize = 100;
-/// The sample of a schema that contains only required values.
-const REQUIRED_ONLY_SAMPLE: usize = 4;
 /// The maximum length of an author's name, in characters.
 const MAX_AUTHOR: usize = 100;
 
@@ -151,7 +149,7 @@ fn with_example(
     step.action.as_task()?;
     let schema = document.interface().to_json_schema("", "").get("input")?.clone();
     // Required inputs, with the examples and defaults of the description.
-    let inputs = SchemaResolver::request_samples(&schema).into_iter().nth(REQUIRED_ONLY_SAMPLE)?;
+    let inputs = SchemaResolver::required_request_sample(&schema);
     let mut inputs = inputs.as_object().cloned().unwrap_or_default();
     inputs.retain(|name, _| {
         document.interface().inputs.iter().any(|field| field.required && field.name == *name)

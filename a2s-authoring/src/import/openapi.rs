@@ -15,7 +15,9 @@ use url::Url;
 use super::draft::{self, DocumentHeader, DraftAuthor};
 use super::ref_resolver::{RefResolver, quote_for_message};
 use super::variable::DocumentParameter;
-use super::{ImportError, ImportRejection, ImportResult, ImportedDocument, name_prefix};
+use super::{
+    ImportError, ImportRejection, ImportResult, ImportStop, ImportedDocument, name_prefix,
+};
 use crate::{naming, sanitize};
 
 pub(super) use body::OperationBody;
@@ -41,6 +43,8 @@ pub struct OpenApiOptions {
     pub base: Option<Url>,
     /// The author of the documents, in place of the contact in the description.
     pub author: Option<String>,
+    /// Ends the import early.
+    pub stop: ImportStop,
 }
 
 /// An operation of a description.
@@ -100,6 +104,12 @@ pub fn import_openapi(
         imported.refused = refused;
     }
     for index in chosen {
+        if options.stop.is_set() {
+            return Err(ImportError::new(
+                "the import was stopped",
+                "Import fewer operations at once.",
+            ));
+        }
         let (operation, name) = (operations[index], &names[index]);
         imported.add(&operation.label(), || import_operation(operation, name, options));
     }

@@ -7,6 +7,10 @@ use super::ImportWarning;
 /// The longest chain of `$ref`s.
 const MAX_REFS: usize = 16;
 
+/// The maximum number of schemas that one search through combined schemas examines. A few schemas that
+/// combine each other have more paths than any computer follows.
+pub(super) const MAX_PARTS: usize = 1_000;
+
 /// A description with references between its parts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RefResolver<'a> {

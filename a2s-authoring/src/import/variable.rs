@@ -3,7 +3,7 @@
 use a2s::ValueType;
 use serde_json::{Map, Value, json};
 
-use super::ref_resolver::RefResolver;
+use super::ref_resolver::{MAX_PARTS, RefResolver};
 use super::schema::is_exact;
 use crate::sanitize;
 
@@ -138,6 +138,8 @@ struct SchemaFacts<'a> {
     default: Option<Value>,
     choices: Vec<Value>,
     example: Option<Value>,
+    /// The number of examined schemas.
+    parts: usize,
 }
 
 impl<'a> SchemaFacts<'a> {
@@ -165,7 +167,8 @@ impl<'a> SchemaFacts<'a> {
 
     fn gather(&mut self, source: RefResolver<'a>, schema: &'a Value, depth: usize) {
         let Ok(schema) = source.resolve(schema) else { return };
-        if depth > MAX_COMBINED {
+        self.parts += 1;
+        if depth > MAX_COMBINED || self.parts > MAX_PARTS {
             return;
         }
         self.kind = self.kind.or_else(|| kind_of(schema));
@@ -182,6 +185,10 @@ impl<'a> SchemaFacts<'a> {
             let constant = schema.get("const").map(std::slice::from_ref);
             let values = schema.get("enum").and_then(Value::as_array).map(Vec::as_slice);
             for value in constant.or(values).into_iter().flatten() {
+                // One more than a document holds: then it has none.
+                if self.choices.len() > MAX_CHOICES {
+                    break;
+                }
                 if !value.is_null() && is_exact(value) && !self.choices.contains(value) {
                     self.choices.push(value.clone());
                 }
@@ -235,7 +242,7 @@ pub(super) fn kind_at<'a>(
 ) -> Option<ValueType> {
     let mut at = schema;
     for token in tokens {
-        at = member_at(source, at, token, 0)?;
+        at = member_at(source, at, token, (0, &mut 0))?;
     }
     SchemaFacts::of(source, at).kind
 }
@@ -245,16 +252,20 @@ fn member_at<'a>(
     source: RefResolver<'a>,
     schema: &'a Value,
     token: &str,
-    depth: usize,
+    (depth, examined): (usize, &mut usize),
 ) -> Option<&'a Value> {
+    *examined += 1;
     let schema = source.resolve(schema).ok()?;
     let member = schema.get("properties").and_then(|properties| properties.get(token));
     let is_index = !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit());
     let item = schema.get("items").filter(|_| is_index);
-    let parts = schema.get("allOf").and_then(Value::as_array).filter(|_| depth < MAX_COMBINED);
-    member
-        .or(item)
-        .or_else(|| parts?.iter().find_map(|part| member_at(source, part, token, depth + 1)))
+    let parts = schema
+        .get("allOf")
+        .and_then(Value::as_array)
+        .filter(|_| depth < MAX_COMBINED && *examined < MAX_PARTS);
+    member.or(item).or_else(|| {
+        parts?.iter().find_map(|part| member_at(source, part, token, (depth + 1, &mut *examined)))
+    })
 }
 
 fn is_null(schema: &Value) -> bool {

@@ -12,6 +12,8 @@ use super::SchemaResolver;
 const MAX_OPTIONAL_DEPTH: usize = 6;
 /// The maximum depth of sample values. A deeper schema refers to itself.
 const MAX_SAMPLE_DEPTH: usize = 24;
+/// The maximum number of values that are made and copied for one sample.
+const MAX_WORK: usize = 1_000_000;
 /// The maximum number of schemas that are examined for one value.
 const MAX_SCHEMAS: usize = 20_000;
 /// The maximum number of items of a list.
@@ -25,6 +27,12 @@ pub(super) fn samples<'t>(
     VARIANTS
         .iter()
         .map(move |variant| SampleGenerator::new(schemas, *variant).value(schema, "text", 0))
+}
+
+/// Returns the sample with the required values only.
+pub(super) fn required_sample(schemas: SchemaResolver<'_>, schema: &Value) -> Value {
+    let variant = SampleVariant { stated: true, everything: false, choice: 0 };
+    SampleGenerator::new(schemas, variant).value(schema, "text", 0)
 }
 
 /// The settings for a made-up value.
@@ -54,6 +62,8 @@ struct SampleGenerator<'t> {
     schemas: SchemaResolver<'t>,
     variant: SampleVariant,
     budget: Cell<usize>,
+    /// The number of values that may still be made or copied.
+    work: Cell<usize>,
 }
 
 /// A schema merged with its references, its `allOf` and one of its alternatives.
@@ -61,11 +71,21 @@ type MergedSchema = Map<String, Value>;
 
 impl<'t> SampleGenerator<'t> {
     fn new(schemas: SchemaResolver<'t>, variant: SampleVariant) -> Self {
-        Self { schemas, variant, budget: Cell::new(MAX_SCHEMAS) }
+        Self { schemas, variant, budget: Cell::new(MAX_SCHEMAS), work: Cell::new(MAX_WORK) }
+    }
+
+    /// Reserves the work for `values`. Returns false when too much was done already.
+    fn reserve(&self, values: usize) -> bool {
+        let left = self.work.get().checked_sub(values);
+        self.work.set(left.unwrap_or_default());
+        left.is_some()
     }
 
     /// Returns a sample value for a location called `name`.
     fn value(&self, schema: &Value, name: &str, depth: usize) -> Value {
+        if !self.reserve(1) {
+            return Value::Null;
+        }
         let whole = self.merge_schema(schema);
         let list = |key: &str| whole.get(key).and_then(Value::as_array);
         let choice = |values: &Vec<Value>| values.iter().find(|value| !value.is_null()).cloned();
@@ -121,6 +141,9 @@ impl<'t> SampleGenerator<'t> {
             }
         }
         for (key, value) in own {
+            if !self.reserve(count_values(value)) {
+                return;
+            }
             match (whole.get_mut(key), value) {
                 (Some(Value::Object(known)), Value::Object(more)) if key == "properties" => {
                     known.extend(more.clone());
@@ -147,7 +170,7 @@ impl<'t> SampleGenerator<'t> {
             // A service keeps it to itself.
             let is_hidden = property.get("writeOnly") == Some(&Value::Bool(true));
             let is_needed = required.contains(&name.as_str()) || count(&members) < least;
-            if !is_hidden && (is_needed || wants_all) {
+            if !is_hidden && (is_needed || wants_all) && self.work.get() > 0 {
                 members.insert(name.clone(), self.value(property, name, depth + 1));
             }
         }
@@ -206,6 +229,15 @@ fn other(value: Value, number: usize) -> Value {
             json!(known.saturating_add(i64::try_from(number).unwrap_or(1)))
         }),
         value => value,
+    }
+}
+
+/// Returns the number of values in a value, including itself.
+fn count_values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(count_values).sum(),
+        Value::Object(members) => members.values().map(count_values).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
 }
 
@@ -350,5 +382,12 @@ mod tests {
         let many = json!({"type": "array", "minItems": 1_000_000, "items": {"type": "integer"}});
         let wide = json!({"type": "array", "minItems": 1_000_000, "items": many});
         assert!(first(&wide).to_string().len() < 1_000_000);
+        let names = 0..300;
+        let own: Map<_, _> =
+            names.clone().map(|n| (format!("p{n}"), json!({"$ref": "#"}))).collect();
+        let names: Vec<_> = names.map(|n| format!("p{n}")).collect();
+        let fan = json!({"type": "object", "required": names, "properties": own});
+        let sample = SchemaResolver::required_request_sample(&fan);
+        assert!(sample.to_string().len() < 20 * MAX_WORK);
     }
 }

@@ -3,7 +3,7 @@
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use super::sample_value::samples;
+use super::sample_value::{required_sample, samples};
 use super::{OpenApiTask, OpenApiVersion};
 
 /// A resolver of the `$ref`s in a task's schemas. The variant is the location of the schemas.
@@ -52,6 +52,14 @@ impl<'s> SchemaResolver<'s> {
         let mut schema = schema.clone();
         show_write_only(&mut schema);
         SchemaResolver::Json(&schema).samples(&schema).collect()
+    }
+
+    /// Returns the sample value for a schema of a request that has the required parts only.
+    #[must_use]
+    pub fn required_request_sample(schema: &Value) -> Value {
+        let mut schema = schema.clone();
+        show_write_only(&mut schema);
+        required_sample(SchemaResolver::Json(&schema), &schema)
     }
 
     /// Returns sample values for a schema of a response, the most detailed first. The same schema always

@@ -4,11 +4,12 @@
 //! ([`a2s::EvaluationCost`]) is evaluated on a thread of its own. A pool bounds the number of these
 //! threads, and each evaluation has a deadline.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
-use a2s::{Condition, OutputMapping, OutputSource, to_single_line};
+use a2s::{Condition, EvaluationCost, OutputMapping, OutputSource, to_single_line};
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
@@ -16,6 +17,8 @@ use tokio::time::timeout;
 use super::recorder::RunRecorder;
 use super::{CancelReason, CancelToken, StepError};
 use crate::error::{Error, ErrorKind};
+use crate::journal::lock;
+use crate::outbound::current_tenant;
 use crate::plan::PlanUnit;
 use crate::request::{RawResponse, SchemaViolation, TaskContract};
 use crate::scope::VariableScope;
@@ -28,8 +31,16 @@ const MAX_EXPRESSION: usize = 200;
 #[derive(Debug)]
 pub(crate) struct EvaluationPool {
     permits: Arc<Semaphore>,
+    /// The number of permits that all evaluations of one token may hold: a part of them, so that other
+    /// tokens have the rest.
+    share: usize,
+    /// The permits of the tokens that have evaluations.
+    shares: Mutex<BTreeMap<String, Weak<Semaphore>>>,
     timeout: Duration,
 }
+
+/// The permit for one evaluation, among all and among those of its token.
+type EvaluationPermit = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 /// The reason for an evaluation without a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,13 +54,39 @@ enum EvaluationError {
 }
 
 impl EvaluationPool {
-    /// Creates a pool with one permit for each processor.
+    /// Creates a pool with one permit for each processor, and at least four.
     pub(crate) fn new(timeout: Duration) -> Self {
-        Self::with_permits(thread::available_parallelism().map_or(1, usize::from), timeout)
+        Self::with_permits(thread::available_parallelism().map_or(1, usize::from).max(4), timeout)
     }
 
     fn with_permits(permits: usize, timeout: Duration) -> Self {
-        Self { permits: Arc::new(Semaphore::new(permits)), timeout }
+        let share = permits.div_ceil(4);
+        Self {
+            permits: Arc::new(Semaphore::new(permits)),
+            share,
+            shares: Mutex::default(),
+            timeout,
+        }
+    }
+
+    /// Waits for the turn of the current tenant.
+    async fn acquire(&self) -> Result<EvaluationPermit, EvaluationError> {
+        let tenant = current_tenant();
+        let token = tenant.split('/').next().unwrap_or_default();
+        let own = {
+            let mut shares = lock(&self.shares);
+            shares.retain(|_, share| share.strong_count() > 0);
+            let known = shares.get(token).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let own = Arc::new(Semaphore::new(self.share));
+                shares.insert(token.to_owned(), Arc::downgrade(&own));
+                own
+            })
+        };
+        // Its own one first: who waits for it takes nothing from others.
+        let of_token = own.acquire_owned().await.map_err(|_| EvaluationError::Broken)?;
+        let of_all = Arc::clone(&self.permits).acquire_owned().await;
+        Ok((of_token, of_all.map_err(|_| EvaluationError::Broken)?))
     }
 
     /// Takes every permit until the guard is dropped.
@@ -90,8 +127,7 @@ impl EvaluationPool {
         if self.timeout.is_zero() {
             return Err(EvaluationError::Overdue);
         }
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permit = permit.map_err(|_| EvaluationError::Broken)?;
+        let permit = self.acquire().await?;
         let value = start_thread(permit, evaluation)?;
         match timeout(self.timeout, value).await {
             Ok(Ok(value)) => Ok(value),
@@ -102,11 +138,12 @@ impl EvaluationPool {
 }
 
 /// Starts an evaluation on a thread. The thread keeps the permit until it ends: an evaluation cannot
-/// be stopped from outside, so those past their deadline still count, and their number stays bounded.
+/// be stopped from outside, so those past their deadline still count, and their number stays bounded. Each
+/// kind of evaluation rejects what costs too much before it begins, so the thread ends soon.
 ///
 /// A thread and not `spawn_blocking`: a runtime that shuts down waits for all its blocking tasks.
 fn start_thread<T: Send + 'static>(
-    permit: OwnedSemaphorePermit,
+    permit: EvaluationPermit,
     evaluation: impl FnOnce() -> T + Send + 'static,
 ) -> Result<oneshot::Receiver<T>, EvaluationError> {
     let (sender, receiver) = oneshot::channel();
@@ -205,15 +242,19 @@ impl StepEvaluator<'_> {
         response: &RawResponse,
         body: Value,
     ) -> Result<(Result<Vec<SchemaViolation>, Error>, Value), StepError> {
-        if !contract.response_cost(response, &body).is_expensive() {
-            return Ok((Ok(contract.check_response(response, &body)), body));
+        let check = "the check of the response against its schema";
+        match contract.response_cost(response, &body) {
+            EvaluationCost::Cheap => {
+                return Ok((Ok(contract.check_response(response, &body)), body));
+            }
+            EvaluationCost::Expensive => {}
+            EvaluationCost::Excessive => return Ok((Err(self.overdue(check)), body)),
         }
         let body = Arc::new(body);
         let (contract, response) = (Arc::clone(contract), response.clone());
         let checked = Arc::clone(&body);
         let evaluation = move || contract.check_response(&response, &checked);
-        let expression = "the check of the response against its schema".to_owned();
-        let violations = Box::pin(self.evaluate_on_pool(expression, evaluation)).await?;
+        let violations = Box::pin(self.evaluate_on_pool(check.to_owned(), evaluation)).await?;
         Ok((violations, Arc::unwrap_or_clone(body)))
     }
 
@@ -227,21 +268,23 @@ impl StepEvaluator<'_> {
         match pool.evaluate(self.cancel, evaluation).await {
             Ok(value) => Ok(Ok(value)),
             Err(EvaluationError::Cancelled(why)) => Err(StepError::Cancelled(why)),
-            Err(EvaluationError::Overdue) => {
-                let step =
-                    if path.is_empty() { String::new() } else { format!(" of step `{path}`") };
-                let expression = to_single_line(&expression, MAX_EXPRESSION);
-                let limit = pool.timeout;
-                let message =
-                    format!("the evaluation of {expression}{step} takes longer than {limit:?}");
-                Ok(Err(Error::new(ErrorKind::EvaluationTimeout, message)))
-            }
+            Err(EvaluationError::Overdue) => Ok(Err(self.overdue(&expression))),
             Err(EvaluationError::Broken) => {
                 let error =
                     Error::new(ErrorKind::Internal, "the evaluation of an expression failed");
                 Err(self.recorder.fail_step(path, error))
             }
         }
+    }
+
+    /// The error for an expression that takes too long.
+    fn overdue(&self, expression: &str) -> Error {
+        let Self { pool, path, .. } = self;
+        let step = if path.is_empty() { String::new() } else { format!(" of step `{path}`") };
+        let expression = to_single_line(expression, MAX_EXPRESSION);
+        let limit = pool.timeout;
+        let message = format!("the evaluation of {expression}{step} takes longer than {limit:?}");
+        Error::new(ErrorKind::EvaluationTimeout, message)
     }
 }
 
@@ -250,6 +293,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::outbound::with_tenant;
 
     const LONG: Duration = Duration::from_secs(3_600);
 
@@ -291,5 +335,24 @@ mod tests {
             pool.evaluate(&CancelToken::default(), || panic!("a fault of the test")).await;
         assert_eq!(panicked, Err::<(), _>(EvaluationError::Broken));
         assert_eq!(pool.evaluate(&CancelToken::default(), || 8).await, Ok(8));
+    }
+
+    #[tokio::test]
+    async fn end_users_of_one_token_leave_permits_to_others() {
+        let pool = EvaluationPool::with_permits(2, LONG);
+        let halt = CancelToken::default();
+        let (release, blocked) = mpsc::channel::<()>();
+        let blocking = pool.evaluate(&halt, move || blocked.recv().is_err());
+        let mut first = Box::pin(with_tenant("svc/ann".to_owned(), blocking));
+        assert!(futures::poll!(&mut first).is_pending());
+        let mut second = Box::pin(with_tenant("svc/bob".to_owned(), pool.evaluate(&halt, || ())));
+        assert!(futures::poll!(&mut second).is_pending());
+        assert_eq!(pool.permits.available_permits(), 1);
+        let other = with_tenant("ci".to_owned(), pool.evaluate(&halt, || 7));
+        assert_eq!(other.await, Ok(7));
+        assert!(futures::poll!(&mut second).is_pending());
+        drop(release);
+        assert_eq!((first.await, second.await), (Ok(true), Ok(())));
+        assert!(lock(&pool.shares).values().all(|share| share.strong_count() == 0));
     }
 }

@@ -1,37 +1,33 @@
 //! The HTTP clients for services, and the checks of responses that a client itself would accept.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
 
 use a2s::Domain;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
+use rustls::RootCertStore;
 use url::Url;
 
 use super::address::{self, AllowedTargets};
 use super::resolve::AddressResolver;
-use super::send_error::{SendError, blocked_target, innermost};
+use super::send_error::{SendError, blocked_target};
+use super::service_client::{MAX_HEADER_BYTES, ServiceClient, tls_config};
 use super::{certificate, redirect};
-use crate::config::{Config, Limits};
+use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::thread_local_clients::PerThread;
-
-/// The maximum size of the headers of a response, in bytes.
-const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// The time for which an unused connection is kept. Common servers close theirs after five seconds; a
-/// request on such a closed connection would be reported as possibly sent.
-const POOL_IDLE: Duration = Duration::from_secs(4);
 
 /// The HTTP clients, and the rules that choose one of them for an address.
 #[derive(Debug)]
 pub(super) struct HttpClients {
     /// The client for the hosts of documents: names resolve only to allowed addresses.
-    pub(super) guarded: PerThread<reqwest::Client>,
+    pub(super) guarded: PerThread<ServiceClient>,
     /// The client for upstreams, which the configuration names; `None` without upstreams.
-    configured: Option<PerThread<reqwest::Client>>,
+    configured: Option<PerThread<ServiceClient>>,
     /// The clients for hosts to which the executor presents a certificate.
-    certified: BTreeMap<Domain, PerThread<reqwest::Client>>,
+    certified: BTreeMap<Domain, PerThread<ServiceClient>>,
     upstreams: BTreeMap<Domain, Url>,
     pub(super) allowed: Arc<AllowedTargets>,
 }
@@ -42,28 +38,21 @@ impl HttpClients {
     pub(super) fn new(config: &Config) -> Result<Self, Error> {
         let allowed = Arc::new(AllowedTargets::parse(&config.allowed_addresses)?);
         config.upstreams.iter().try_for_each(|(domain, url)| check_upstream(domain, url))?;
-        let (addresses, of_guarded) = (Arc::clone(&allowed), config.limits.clone());
-        let guarded = move || {
-            let resolver = AddressResolver::restricted(Arc::clone(&addresses));
-            build_client(reqwest::Client::builder(), resolver, &of_guarded)
+        let clients = |authorities: Option<RootCertStore>, resolver: AddressResolver| {
+            let tls = tls_config(authorities, None).map_err(unusable_tls)?;
+            let limits = config.limits.clone();
+            let make = move || {
+                Ok::<_, Error>(ServiceClient::new(Arc::clone(&tls), resolver.clone(), &limits))
+            };
+            Ok::<_, Error>(PerThread::new(make()?, make))
         };
+        // Reading the roots that the system trusts takes longer than all the rest.
         let is_plain = config.upstreams.values().all(|url| url.scheme() == "http");
-        let of_configured = config.limits.clone();
-        let configured = move || {
-            let mut builder = reqwest::Client::builder();
-            if is_plain {
-                // Reading the roots that the system trusts takes longer than all the rest.
-                builder = builder.tls_certs_only([]);
-            }
-            build_client(builder, AddressResolver::unrestricted(), &of_configured)
-        };
-        let configured = match config.upstreams.is_empty() {
-            true => None,
-            false => Some(PerThread::new(configured()?, configured)),
-        };
+        let configured =
+            || clients(is_plain.then(RootCertStore::empty), AddressResolver::unrestricted());
         Ok(Self {
-            guarded: PerThread::new(guarded()?, guarded),
-            configured,
+            guarded: clients(None, AddressResolver::restricted(Arc::clone(&allowed)))?,
+            configured: (!config.upstreams.is_empty()).then(configured).transpose()?,
             certified: certificate::build_clients(config, &allowed)?,
             upstreams: config.upstreams.clone(),
             allowed,
@@ -81,7 +70,7 @@ impl HttpClients {
     }
 
     /// Returns the client and the address for a connection to the host of `url`.
-    pub(super) fn select(&self, url: &Url) -> Result<(&reqwest::Client, Url), SendError> {
+    pub(super) fn select(&self, url: &Url) -> Result<(&ServiceClient, Url), SendError> {
         let certified = self.certified.iter().find(|(domain, _)| domain.covers(url));
         let certified = certified.map(|(_, client)| client);
         if let (Some(base), Some(client)) =
@@ -112,33 +101,10 @@ fn check_upstream(domain: &Domain, url: &Url) -> Result<(), Error> {
     Err(Error::new(ErrorKind::Configuration, message))
 }
 
-pub(super) fn build_client(
-    builder: reqwest::ClientBuilder,
-    resolver: AddressResolver,
-    limits: &Limits,
-) -> Result<reqwest::Client, Error> {
-    builder
-        .user_agent(concat!("a2s-executor/", env!("CARGO_PKG_VERSION")))
-        .dns_resolver(Arc::new(resolver))
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        // Other crates may have compiled these in; an answer that unpacks has no size.
-        .no_gzip()
-        .no_brotli()
-        .no_deflate()
-        .no_zstd()
-        .connect_timeout(limits.connect_timeout)
-        .read_timeout(limits.read_timeout)
-        .pool_idle_timeout(POOL_IDLE)
-        .http2_max_header_list_size(MAX_HEADER_BYTES as u32)
-        .build()
-        .map_err(|error| {
-            let message =
-                format!("cannot create the HTTP client for services: {}", innermost(&error));
-            Error::new(ErrorKind::Configuration, message)
-        })
+/// The error for a TLS configuration that cannot be used.
+fn unusable_tls(error: impl Display) -> Error {
+    let message = format!("cannot create the HTTP client for services: {error}");
+    Error::new(ErrorKind::Configuration, message)
 }
 
 /// Rejects responses that the client accepts: with too many headers, or with a compressed body.

@@ -2,8 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use hyper_util::client::legacy::connect::dns;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use tower::{BoxError, Service};
 
 use super::address::{AllowedTargets, check_address};
 
@@ -11,6 +15,7 @@ use super::address::{AllowedTargets, check_address};
 const MAX_ADDRESSES: usize = 16;
 
 /// The name resolver of one client.
+#[derive(Clone)]
 pub(super) struct AddressResolver {
     /// The resolver that returns the addresses of a name.
     names: Arc<dyn Resolve>,
@@ -81,6 +86,23 @@ impl Resolve for AddressResolver {
                 Some(_) | None => Ok(Box::new(addresses.into_iter()) as Addrs),
             }
         })
+    }
+}
+
+impl Service<dns::Name> for AddressResolver {
+    type Response = Addrs;
+    type Error = BoxError;
+    type Future = Resolving;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: dns::Name) -> Resolving {
+        match name.as_str().parse::<Name>() {
+            Ok(name) => self.resolve(name),
+            Err(error) => Box::pin(std::future::ready(Err(BoxError::from(error)))),
+        }
     }
 }
 

@@ -1,8 +1,11 @@
 //! Errors of sending, which show no more of an address than its host.
 
-use std::error::Error as _;
+use std::error::Error as StdError;
+use std::io;
 use std::time::Duration;
 
+use hyper_util::client::legacy;
+use tower::timeout::error::Elapsed;
 use url::Url;
 
 use super::resolve::NoAllowedAddress;
@@ -44,28 +47,26 @@ pub(super) fn blocked_target(url: &Url, rule: &str) -> SendError {
 }
 
 /// Translates an error of the HTTP client.
-pub(super) fn explain(error: &reqwest::Error, url: &Url) -> SendError {
+pub(super) fn explain(error: &legacy::Error, url: &Url) -> SendError {
     let host = authority(url);
+    let mut is_timeout = false;
     let mut cause = error.source();
     while let Some(source) = cause {
         if let Some(refused) = source.downcast_ref::<NoAllowedAddress>() {
             return blocked_target(url, &refused.to_string());
         }
+        let io = source.downcast_ref::<io::Error>();
+        is_timeout |= io.is_some_and(|io| io.kind() == io::ErrorKind::TimedOut);
+        is_timeout |= source.is::<Elapsed>();
         cause = source.source();
     }
     let cause = innermost(error);
     if error.is_connect() {
-        let message = match error.is_timeout() {
+        let message = match is_timeout {
             true => format!("no connection to {host} in time"),
             false => format!("no connection to {host}: {cause}"),
         };
         return SendError::not_sent(ErrorKind::ConnectFailed, message);
-    }
-    if error.is_builder() {
-        return SendError::not_sent(
-            ErrorKind::InvalidInput,
-            format!("the request to {host} is invalid: {cause}"),
-        );
     }
     SendError::after_send(
         ErrorKind::ConnectionLost,
@@ -75,8 +76,8 @@ pub(super) fn explain(error: &reqwest::Error, url: &Url) -> SendError {
 
 /// Returns the text of the innermost cause. Outer ones contain the whole address, which may contain a
 /// secret.
-pub(super) fn innermost(error: &reqwest::Error) -> String {
-    let Some(mut cause) = error.source() else { return "unknown reason".to_owned() };
+pub(super) fn innermost(error: &dyn StdError) -> String {
+    let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
     }

@@ -19,8 +19,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use super::client::build_client;
 use super::resolve::AddressResolver;
+use super::service_client::{ServiceClient, tls_config};
 use super::*;
 use crate::config::GuardianSettings;
 use crate::gate::{GuardedStep, GuardianGate};
@@ -315,8 +315,9 @@ async fn a_name_that_resolves_to_a_hostile_address_is_refused() {
     let outbound = open(&config(None, "")).unwrap();
     // What a name such as this one resolves to is checked, too, not only its spelling.
     let url = Url::parse(&format!("http://localhost:{}/", server.port())).unwrap();
-    let error = outbound.clients.guarded.current().get(url.clone()).send().await.unwrap_err();
-    let failure = explain(&error, &url);
+    let client = outbound.clients.guarded.current();
+    let address = (&Method::GET, &url, &url);
+    let failure = client.execute(address, HeaderMap::new(), Bytes::new()).await.unwrap_err();
     assert_eq!((failure.error.kind, failure.sent), (ErrorKind::AddressRefused, false));
     assert!(failure.error.message.contains("is a loopback address"), "{}", failure.error.message);
 }
@@ -349,7 +350,7 @@ async fn rebound_dns_name_reaches_only_checked_addresses() {
     let fickle = Arc::new(Fickle(AtomicUsize::new(0)));
     let resolver =
         AddressResolver::with_names(fickle.clone(), Arc::clone(&outbound.clients.allowed));
-    let client = build_client(reqwest::Client::builder(), resolver, &config.limits).unwrap();
+    let client = ServiceClient::new(tls_config(None, None).unwrap(), resolver, &config.limits);
     outbound.clients.guarded = PerThread::new(client.clone(), move || Ok(client.clone()));
     let mut ends = BTreeMap::<_, usize>::new();
     for _ in 0..20 {
@@ -526,6 +527,9 @@ async fn a_service_that_does_not_answer_may_have_got_the_request() {
     assert_eq!((failure.error.kind, failure.sent), (ErrorKind::Timeout, true));
 }
 
+/// A small response.
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+
 /// Accepts connections, reads something, answers `answer` and closes; counts the connections.
 async fn serve_raw(answer: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -562,6 +566,37 @@ async fn a_broken_answer_is_an_error_and_is_asked_for_once() {
         );
         assert_eq!(connections.load(Ordering::SeqCst), 1, "{shown:?}");
     }
+}
+
+#[tokio::test]
+async fn a_few_informational_responses_precede_a_response() {
+    let response = [b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(20).as_slice(), RESPONSE].concat();
+    let (server, _) = serve_raw(response.leak()).await;
+    let outbound = open(&config(Some(server), "")).unwrap();
+    assert_eq!(get(&outbound, "https://api.example/").await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn endless_informational_responses_end_only_their_request() {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endless = listener.local_addr().unwrap();
+    // As fast as it can, on a thread of its own.
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]);
+        let heads = b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(4096);
+        while stream.write_all(&heads).is_ok() {}
+    });
+    let outbound = open(&config(Some(endless), "")).unwrap();
+    let other = open(&config(Some(serve_raw(RESPONSE).await.0), "")).unwrap();
+    let url = "https://api.example/";
+    let (ended, response) = tokio::join!(get(&outbound, url), get(&other, url));
+    assert_eq!(response.unwrap().status, 200);
+    let failure = ended.unwrap_err();
+    assert_eq!((failure.error.kind, failure.sent), (ErrorKind::ResponseTooLarge, true));
+    let message = "api.example sent more than 20 informational responses (1xx)";
+    assert!(failure.error.message.starts_with(message), "{}", failure.error.message);
 }
 
 #[tokio::test]

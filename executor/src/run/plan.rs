@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use a2s::Digest;
-use a2s_api::{Caller, Principal};
+use a2s_api::{Caller, Principal, token_share};
 use a2s_api::{FaultAttribution, PlanRequest, PlanResponse};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
@@ -118,11 +118,11 @@ impl Planner<'_> {
         let end = now.checked_add(PLAN_LIFETIME).unwrap_or(now).as_millisecond();
         let expires_at = Timestamp::from_millisecond(end).unwrap_or(now);
         let Limits { max_plans: most, max_tenant_plans: most_own, .. } = self.context.config.limits;
-        let tenant = principal.clone();
-        let plan = NewPlan { id, tenant, now, expires_at, sealed, most, most_own };
+        let (tenant, most_of_token) = (principal.clone(), token_share(most, most_own));
+        let plan = NewPlan { id, tenant, now, expires_at, sealed, most, most_own, most_of_token };
         if !self.context.store.store_plan(plan).await? {
             let message = format!(
-                "too many unused plans: the limit is {most} plans in total, and {most_own} plans for one caller"
+                "too many unused plans: the limit is {most} plans in total, {most_own} plans for one caller, and {most_of_token} for all callers with one token"
             );
             return Err(Error::new(ErrorKind::BudgetExceeded, message));
         }

@@ -125,9 +125,7 @@ impl RequestedRun {
         let quota = quota_of(&context.config, &principal);
         let slot = scheduler.try_slot(quota).await;
         // Looked at again when it is recorded; here, before anybody is asked in vain.
-        if slot.is_none()
-            && context.store.read_load(&principal).await?.queued >= i64::from(quota.max_queued)
-        {
+        if slot.is_none() && !quota.has_room(context.store.read_load(&principal).await?) {
             return Err(too_many(&principal, quota).into());
         }
         let id = context.new_run_id();
@@ -429,10 +427,10 @@ async fn find_existing(
 fn too_many(tenant: &Principal, room: TenantQuota) -> Error {
     let message = match room.max_queued {
         0 => format!("`{tenant}` has no free slot for another run, and its runs must not wait"),
-        1 => format!("1 run of `{tenant}` already waits for a free slot, which is the limit"),
-        most => {
-            format!("{most} runs of `{tenant}` already wait for a free slot, which is the limit")
-        }
+        most => format!(
+            "too many runs wait for a free slot: the limit is {most} for `{tenant}`, and twice as many for all end users of `{}`",
+            tenant.token
+        ),
     };
     Error::new(ErrorKind::Busy, message)
 }

@@ -244,6 +244,22 @@ async fn one_principal_cannot_take_all_places_for_values() {
     assert_eq!(put(ALICE, "/v1/state/a").await, 200);
 }
 
+#[tokio::test]
+async fn end_users_of_a_token_leave_plans_and_values_to_others() {
+    let mut world = world().await;
+    let limits = &mut world.config.limits;
+    (limits.max_tenant_plans, limits.max_plans) = (1, 4);
+    (limits.max_tenant_values, limits.max_values) = (1, 4);
+    let app = world.open().await;
+    for (who, has_room) in [(ANN, true), (BEN, true), (ALICE, false), (BOB, true)] {
+        let value = call_as(&app, who, Method::PUT, "/v1/state/a", json!(1)).await;
+        assert_eq!(value.status == 200, has_room, "{who:?}");
+        let body = json!({"name": "Ask", "inputs": {"city": "Rome"}});
+        let plan = call_as(&app, who, Method::POST, "/v1/plans", body).await;
+        assert_eq!(plan.body["token"].is_string(), has_room, "{who:?}");
+    }
+}
+
 /// The principal that each question names, with the method.
 fn named(asked: &[Value]) -> BTreeSet<(String, String, String)> {
     let name = |question: &Value| {

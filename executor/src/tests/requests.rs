@@ -605,3 +605,17 @@ fn every_route_is_described_with_its_answers() {
     }
     assert_eq!(ids.len(), 28);
 }
+
+#[tokio::test]
+async fn repeated_headers_of_caller_and_key_are_refused() {
+    let world = World::new().await;
+    let app = world.open().await;
+    for name in ["authorization", "a2s-on-behalf-of", "idempotency-key"] {
+        let headers = [(name, "one"), (name, "two")];
+        let body = json!({"name": "Say"});
+        let answer = call(&app, Method::POST, "/v1/executions", &headers, body).await;
+        let (status, code, problem) = answer.problem();
+        assert_eq!(status, 400, "{name} {code}");
+        assert!(problem.detail.contains("more than once"), "{}", problem.detail);
+    }
+}

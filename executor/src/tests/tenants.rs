@@ -283,7 +283,7 @@ async fn tenant_quota_does_not_delay_other_tenants() {
     assert_eq!(refused.headers["retry-after"], "5");
     let (status_code, code, problem) = refused.problem();
     assert_eq!((status_code, code.as_str()), (429, "A2S306"));
-    let message = "1 run of `ci` already waits for a free slot, which is the limit";
+    let message = "too many runs wait for a free slot: the limit is 1 for `ci`, and twice as many for all end users of `ci`";
     assert_eq!(problem.detail, message);
     // The others have limits of their own, and room.
     for who in ["root", "jane"] {

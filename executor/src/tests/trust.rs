@@ -168,7 +168,7 @@ async fn of_two_executors_that_remember_at_once_one_is_first() {
 }
 
 #[tokio::test]
-async fn runners_see_checksums_and_admins_accept_them() {
+async fn administrators_see_and_accept_checksums() {
     let mut world = World::new().await;
     world.config.token = Some(Secret::new("owner-token".to_owned()));
     let app = world.open().await;

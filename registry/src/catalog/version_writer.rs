@@ -93,7 +93,9 @@ impl VersionWriter {
             permissions: u32::try_from(facts.dependency_interface.permissions.len())
                 .unwrap_or(u32::MAX),
         };
-        let by = AuditActor::from_caller(caller, (self.clock)()).for_mirror(mirror);
+        let by = AuditActor::from_caller(caller, (self.clock)())
+            .for_mirror(mirror)
+            .with_share(self.limits.publisher_share);
         let created = match self.versions.store.publish(&new, &by).await? {
             PublicationResult::Created(seq) => {
                 if !self.announce(&new.name, seq).await {
@@ -116,6 +118,9 @@ impl VersionWriter {
             }
             PublicationResult::LookAlike(other) => {
                 return Err(Error::LookalikeName { name: new.name, other });
+            }
+            PublicationResult::ShareUsedUp => {
+                return Err(Error::ShareUsedUp(by.subject));
             }
             PublicationResult::NotOwner(owners) => {
                 return Err(Error::NotOwner { name: new.name, owners });

@@ -1,20 +1,36 @@
 //! Documents made from the description of a service, over HTTP.
 
-use a2s_api::{Draft, DraftList, DraftRequest, SkippedOperation};
+use std::sync::Arc;
+
+use a2s_api::{Draft, DraftList, DraftRequest, SkippedOperation, StreamLimits};
 use a2s_authoring::{
-    ImportError, ImportResult, OpenApiOptions, import_openapi, list_openapi, read_description,
+    ImportError, ImportResult, ImportStop, OpenApiOptions, import_openapi, list_openapi,
+    read_description,
 };
 use axum::Json;
+use axum::extract::State;
 use url::Url;
 
-use super::MAX_DESCRIPTION_BODY;
 use super::request::{AuthorizedCaller, JsonBody, Publish};
+use super::{HttpState, MAX_DESCRIPTION_BODY};
 use crate::Error;
 
 /// The most operations that become documents at once.
 const MAX_OPERATIONS: usize = 200;
 /// The maximum length of a description, in bytes.
 const MAX_BYTES: usize = 4 << 20;
+/// The maximum numbers of imports at the same time. Each takes a processor.
+pub(crate) const IMPORT_LIMITS: StreamLimits =
+    StreamLimits { total: 4, principal: 1, anonymous: 0 };
+
+/// Ends an import when the request is dropped: at its deadline, or because the client is gone.
+struct StopOnDrop(ImportStop);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
 
 /// Create drafts from an OpenAPI description
 ///
@@ -27,21 +43,31 @@ const MAX_BYTES: usize = 4 << 20;
         (status = 200, description = "The drafts", body = DraftList),
         (status = 403, description = "The token lacks the required scope"),
         (status = 413, description = "Larger than 4 MiB"),
+        (status = 429, description = "Another import of the caller is in progress"),
         (status = 422, description = "The text is not an OpenAPI description, or it does not have a requested operation"),
     ),
 )]
 pub(super) async fn create_drafts(
-    _: AuthorizedCaller<Publish>,
+    State(app): State<Arc<HttpState>>,
+    AuthorizedCaller(caller, _): AuthorizedCaller<Publish>,
     JsonBody(request): JsonBody<DraftRequest, MAX_DESCRIPTION_BODY>,
 ) -> Result<Json<DraftList>, Error> {
     if MAX_BYTES < request.description.len() {
         return Err(Error::BodyTooLarge { limit: MAX_BYTES });
     }
-    let drafts = tokio::task::spawn_blocking(move || create(request)).await;
+    let permit = app.imports.reserve(Some(caller.principal())).map_err(Error::TooManyImports)?;
+    let stop = StopOnDrop(ImportStop::default());
+    let stopped = stop.0.clone();
+    let drafts = tokio::task::spawn_blocking(move || {
+        // The permit is for the work, which may go on for a moment after its request.
+        let _permit = permit;
+        create(request, stopped)
+    });
+    let drafts = drafts.await;
     drafts.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())).map(Json)
 }
 
-fn create(request: DraftRequest) -> Result<DraftList, Error> {
+fn create(request: DraftRequest, stop: ImportStop) -> Result<DraftList, Error> {
     let description = read_description(request.description.as_bytes())
         .map_err(|error| Error::DescriptionRefused(format!("`description`: {error}")))?;
     let server = request.server.as_deref().map(Url::parse).transpose();
@@ -53,6 +79,7 @@ fn create(request: DraftRequest) -> Result<DraftList, Error> {
         server,
         base: None,
         author: None,
+        stop,
     };
     let mut left_out = Vec::new();
     if options.operations.is_empty() {

@@ -44,8 +44,9 @@ impl<N: RequiredScope> FromRequestParts<Arc<HttpState>> for AuthorizedCaller<N> 
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<HttpState>) -> Result<Self, Error> {
         let headers = &parts.headers;
-        let shown =
-            CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
+        let shown = CallerHeaders::from_headers(|name| {
+            headers.get_all(name).iter().map(HeaderValue::as_bytes)
+        });
         // The middleware in front may cache the access of a token. The registry knows its tokens,
         // so a revoked one ends at once.
         Ok(Self(app.auth_guard.authorize(None, shown, N::SCOPE).await?, PhantomData))
@@ -61,8 +62,9 @@ impl FromRequestParts<Arc<HttpState>> for OptionalCaller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<HttpState>) -> Result<Self, Error> {
         let headers = &parts.headers;
-        let shown =
-            CallerHeaders::from_headers(|name| headers.get(name).map(HeaderValue::as_bytes));
+        let shown = CallerHeaders::from_headers(|name| {
+            headers.get_all(name).iter().map(HeaderValue::as_bytes)
+        });
         match app.auth_guard.authenticate(None, shown).await {
             Ok(caller) => Ok(Self(Some(caller.principal()))),
             Err(AuthError::MissingToken | AuthError::UnknownToken) => Ok(Self(None)),

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use semver::Version;
 
 use super::{ChangeSeq, Error, VersionEntry};
+use crate::PublisherShare;
 use crate::mirror::MirrorSource;
 
 /// The subject of an action and its time, for the audit.
@@ -19,12 +20,19 @@ pub(crate) struct AuditActor {
     pub(crate) at: Timestamp,
     /// The mirror that acts for its source.
     pub(crate) mirror: Option<MirrorSource>,
+    /// The maximum that the subject may have published; `None` for the owner.
+    pub(crate) share: Option<PublisherShare>,
 }
 
 impl AuditActor {
     pub(crate) fn from_caller(caller: &Caller, at: Timestamp) -> Self {
         let is_admin = caller.has_scope(TokenScope::Admin);
-        Self { subject: caller.subject.clone(), is_admin, at, mirror: None }
+        Self { subject: caller.subject.clone(), is_admin, at, mirror: None, share: None }
+    }
+
+    /// Returns the actor with this share, unless it is the owner.
+    pub(crate) fn with_share(self, share: PublisherShare) -> Self {
+        Self { share: (!self.subject.is_owner()).then_some(share), ..self }
     }
 
     /// Returns the actor with this mirror.

@@ -65,6 +65,17 @@ async fn too_many_operations_and_other_texts_are_told() {
 }
 
 #[tokio::test]
+async fn caller_has_one_import_at_a_time() {
+    let world = World::new().await;
+    let request = json!({"description": description(200)});
+    let (first, second) =
+        tokio::join!(world.post("/v1/drafts", &request), world.post("/v1/drafts", &request));
+    assert_eq!(first.status, 200);
+    assert_eq!((second.status.as_u16(), second.code().as_str()), (429, "A2S255"));
+    assert_eq!(world.post("/v1/drafts", &request).await.status, 200);
+}
+
+#[tokio::test]
 async fn searches_are_counted_for_administrators() {
     let world = World::with_index().await;
     let dogs = document("ListDogs", "1.0.0", "Retrieve a list of dog breeds");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::database::Folder;
 use super::world::{TOKEN, World, document};
-use crate::App;
+use crate::{App, PublisherShare};
 
 fn dogs(version: &str) -> String {
     document("Dogs", version, "Retrieve a list of dog breeds")
@@ -331,4 +331,27 @@ async fn a_description_that_turns_text_around_is_refused() {
     let answer = world.publish_as(&ann, &turned).await;
     assert_eq!((answer.status.as_u16(), answer.code().as_str()), (422, "A2S210"));
     assert_eq!(answer.json()["diagnostics"][0]["code"], "A2S022", "{}", answer.text());
+}
+
+#[tokio::test]
+async fn token_publishes_up_to_its_share_and_the_owner_more() {
+    let share = PublisherShare { versions: 2, bytes: i64::MAX };
+    let folder = Folder::new().await;
+    let world = World::open_with(folder, |config| config.limits.publisher_share = share).await;
+    let token = world.token("ci", &["publish"]).await;
+    for version in ["1.0.0", "1.0.1"] {
+        assert_eq!(world.publish_as(&token, &dogs(version)).await.status, 201);
+    }
+    let refused = world.publish_as(&token, &dogs("1.0.2")).await;
+    assert_eq!((refused.status.as_u16(), refused.code().as_str()), (413, "A2S274"));
+    assert_eq!(world.publish_as(&token, &dogs("1.0.1")).await.status, 200);
+    for name in ["Cats", "Birds", "Fish"] {
+        assert_eq!(world.publish(document(name, "1.0.0", "Feeds the pet")).await.status, 201);
+    }
+    // A share has a size as well.
+    let share = PublisherShare { versions: 9, bytes: 100 };
+    let world =
+        World::open_with(world.close().await, |config| config.limits.publisher_share = share).await;
+    let refused = world.publish_as(&token, &dogs("1.0.2")).await;
+    assert_eq!(refused.code(), "A2S274");
 }

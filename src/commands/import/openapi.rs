@@ -22,6 +22,7 @@ pub(super) async fn import(
         server,
         base,
         author: find_author(common.author.as_deref()),
+        ..OpenApiOptions::default()
     };
     if list {
         let operations =

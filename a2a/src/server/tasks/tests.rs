@@ -173,3 +173,17 @@ fn one_principal_takes_no_room_of_others() {
     let entry = open(MAX_OWNED + 1, &bob).unwrap();
     assert!(tasks.get(entry.id, bob.as_ref(), at(0)).is_some());
 }
+
+#[test]
+fn end_users_of_a_token_leave_room_to_others() {
+    let tasks = TaskStore::default();
+    let open = |id: usize, owner: String| {
+        let id = Uuid::from_u128(u128::try_from(id).unwrap());
+        tasks.create(id, Some(owner.parse().unwrap()), "c".to_owned(), at(0))
+    };
+    for id in 0..MAX_OF_TOKEN {
+        open(id, format!("svc/u{id}")).unwrap();
+    }
+    assert_eq!(open(MAX_OF_TOKEN, "svc/late".to_owned()).err(), Some(TaskStoreFull));
+    open(MAX_OF_TOKEN, "owner".to_owned()).unwrap();
+}

@@ -10,7 +10,9 @@ use super::extract_operation::ExtractError;
 use super::operation::SpecOperation;
 use super::response::is_json;
 use crate::import::ImportWarning;
-use crate::import::ref_resolver::{RefResolver, bool_member, quote_for_message, read_flag};
+use crate::import::ref_resolver::{
+    MAX_PARTS, RefResolver, bool_member, quote_for_message, read_flag,
+};
 use crate::import::schema::SchemaImporter;
 use crate::import::variable::{DocumentParameter, is_secret_name};
 use crate::naming;
@@ -260,6 +262,8 @@ struct PropertySet<'a> {
     read_only: BTreeSet<&'a str>,
     /// True when other properties are forbidden.
     is_closed: bool,
+    /// The number of examined schemas.
+    parts: usize,
 }
 
 impl<'a> PropertySet<'a> {
@@ -277,7 +281,9 @@ impl<'a> PropertySet<'a> {
             "dependentRequired",
             "dependentSchemas",
         ];
-        if depth > MAX_COMBINED || other.iter().any(|key| schema.get(key).is_some()) {
+        self.parts += 1;
+        let is_too_deep = depth > MAX_COMBINED || self.parts > MAX_PARTS;
+        if is_too_deep || other.iter().any(|key| schema.get(key).is_some()) {
             return None;
         }
         match schema.get("type") {

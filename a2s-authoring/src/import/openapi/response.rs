@@ -7,7 +7,7 @@ use indexmap::IndexSet;
 use serde_json::{Map, Value, json};
 
 use super::operation::SpecOperation;
-use crate::import::ref_resolver::{RefResolver, bool_member, quote_for_message};
+use crate::import::ref_resolver::{MAX_PARTS, RefResolver, bool_member, quote_for_message};
 use crate::import::schema::{SchemaDetail, SchemaImporter};
 use crate::import::variable::kind_at;
 use crate::import::{ImportWarning, jsonpath};
@@ -218,7 +218,7 @@ fn normalize_status(status: &str) -> Option<String> {
 /// response may be something other than an object with these properties.
 fn properties<'a>(source: RefResolver<'a>, schema: &'a Value) -> Option<Vec<(&'a str, bool)>> {
     let (mut found, mut required) = (IndexSet::new(), BTreeSet::new());
-    gather(source, schema, 0, &mut found, &mut required)?;
+    gather(source, schema, (0, &mut 0), &mut found, &mut required)?;
     (!found.is_empty())
         .then(|| found.into_iter().map(|name| (name, required.contains(name))).collect())
 }
@@ -226,12 +226,14 @@ fn properties<'a>(source: RefResolver<'a>, schema: &'a Value) -> Option<Vec<(&'a
 fn gather<'a>(
     source: RefResolver<'a>,
     schema: &'a Value,
-    depth: usize,
+    (depth, examined): (usize, &mut usize),
     found: &mut IndexSet<&'a str>,
     required: &mut BTreeSet<&'a str>,
 ) -> Option<()> {
     let schema = source.resolve(schema).ok()?;
-    if depth > MAX_COMBINED || ["oneOf", "anyOf"].iter().any(|key| schema.get(key).is_some()) {
+    *examined += 1;
+    let is_too_deep = depth > MAX_COMBINED || *examined > MAX_PARTS;
+    if is_too_deep || ["oneOf", "anyOf"].iter().any(|key| schema.get(key).is_some()) {
         return None;
     }
     match schema.get("type") {
@@ -252,7 +254,7 @@ fn gather<'a>(
         }
     }
     for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
-        gather(source, part, depth + 1, found, required)?;
+        gather(source, part, (depth + 1, &mut *examined), found, required)?;
     }
     Some(())
 }

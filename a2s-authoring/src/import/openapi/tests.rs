@@ -1,7 +1,7 @@
 mod tolerant_reading;
 
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::format_document;
@@ -237,6 +237,59 @@ fn names_are_made_fit_and_told_apart() {
     let options = OpenApiOptions { operations: vec!["post /a".to_owned()], ..options };
     let imported = import_openapi(&description, &options).unwrap();
     assert_eq!(imported.documents[0].name, "MyShopListAll2");
+}
+
+/// A description of `POST /a` with a body of the component `A0`.
+fn with_components(schemas: &Value) -> Value {
+    let body = json!({"required": true, "content": {"application/json": {
+        "schema": {"$ref": "#/components/schemas/A0"},
+    }}});
+    let operation = json!({"requestBody": body, "responses": {"200": {"description": "a"}}});
+    description(&json!({"/a": {"post": operation}}), &json!({ "schemas": schemas }))
+}
+
+#[test]
+fn schemas_that_multiply_are_imported_within_bounds() {
+    let import = |schemas: &Value| {
+        let imported = import_openapi(&with_components(schemas), &OpenApiOptions::default());
+        imported.unwrap().documents.len()
+    };
+    // 300 members of the schema itself: 300 to the power of its depth.
+    let names: Vec<_> = (0..300).map(|n| format!("p{n}")).collect();
+    let members: Map<_, _> = names
+        .iter()
+        .map(|name| (name.clone(), json!({"$ref": "#/components/schemas/A0"})))
+        .collect();
+    let fan = json!({"A0": {"type": "object", "required": names, "properties": members}});
+    assert_eq!(import(&fan), 1);
+    // Eight levels of which each combines the next one 300 times.
+    let parts = |level: usize| match level {
+        8 => json!({"type": "object", "properties": {"a": {"type": "string"}}}),
+        _ => {
+            let next = json!({"$ref": format!("#/components/schemas/A{}", level + 1)});
+            json!({"allOf": vec![next; 300]})
+        }
+    };
+    let levels: Map<_, _> = (0..=8).map(|level| (format!("A{level}"), parts(level))).collect();
+    assert_eq!(import(&json!(levels)), 1);
+}
+
+#[test]
+fn long_enumeration_is_imported_within_bounds() {
+    let values: Vec<_> = (0..100_000).map(|n| format!("v{n}")).collect();
+    let parameter = json!({"name": "q", "in": "query", "schema": {"enum": values}});
+    let operation = json!({"parameters": [parameter], "responses": {"200": {"description": "a"}}});
+    let description = description(&json!({"/a": {"get": operation}}), &json!({}));
+    let imported = import_openapi(&description, &OpenApiOptions::default()).unwrap();
+    assert_eq!(imported.documents.len() + imported.refused.len(), 1);
+}
+
+#[test]
+fn stopped_import_ends_before_its_next_operation() {
+    let stop = ImportStop::default();
+    stop.stop();
+    let error = import_openapi(&items(), &OpenApiOptions { stop, ..Default::default() });
+    assert_eq!(error.unwrap_err().message, "the import was stopped");
 }
 
 #[test]

@@ -354,6 +354,7 @@ async fn decide_place(
         return Ok(QueueDecision::Start);
     }
     lock_queue(transaction).await?;
-    let (begun, queued) = transaction.query(LOAD).bind(run.tenant.to_string()).fetch_one().await?;
-    Ok(run.quota.decide(run.lease.is_some(), || TenantLoad { begun, queued }))
+    let load = transaction.query(LOAD).bind(run.tenant.to_string()).bind(run.tenant.token.as_str());
+    let (begun, queued, queued_of_token) = load.fetch_one().await?;
+    Ok(run.quota.decide(run.lease.is_some(), || TenantLoad { begun, queued, queued_of_token }))
 }

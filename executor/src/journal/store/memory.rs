@@ -438,11 +438,15 @@ impl MemoryTables {
     }
 
     fn store_plan(&mut self, plan: NewPlan) -> TaskOutcome {
-        let NewPlan { id, tenant, now, expires_at, sealed, most, most_own } = plan;
+        let NewPlan { id, tenant, now, expires_at, sealed, most, most_own, most_of_token } = plan;
         let waits = |plan: &&StoredPlan| plan.expires_at > now && plan.used_by.is_none();
         let is_own = |plan: &&StoredPlan| plan.tenant == tenant;
         let waiting = || self.plans.values().filter(waits);
-        if waiting().count() >= most || waiting().filter(is_own).count() >= most_own {
+        let is_of_token = |plan: &&StoredPlan| plan.tenant.token == tenant.token;
+        if waiting().count() >= most
+            || waiting().filter(is_own).count() >= most_own
+            || waiting().filter(is_of_token).count() >= most_of_token
+        {
             return TaskOutcome::Full;
         }
         let plan = StoredPlan { tenant, expires_at, used_by: None, sealed: Some(sealed) };
@@ -456,11 +460,16 @@ impl MemoryTables {
     }
 
     fn tenant_load(&self, tenant: &Principal) -> TenantLoad {
-        let mut load = TenantLoad { begun: 0, queued: 0 };
-        for (_, row) in self.rows_under_way().filter(|(_, row)| row.origin.tenant == *tenant) {
+        let mut load = TenantLoad { begun: 0, queued: 0, queued_of_token: 0 };
+        let is_of_token = |row: &MemoryRow| row.origin.tenant.token == tenant.token;
+        for (_, row) in self.rows_under_way().filter(|(_, row)| is_of_token(row)) {
+            let is_own = i64::from(row.origin.tenant == *tenant);
             match row.status {
-                RunStatus::Queued => load.queued += 1,
-                _ => load.begun += 1,
+                RunStatus::Queued => {
+                    load.queued += is_own;
+                    load.queued_of_token += 1;
+                }
+                _ => load.begun += is_own,
             }
         }
         load

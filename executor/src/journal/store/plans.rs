@@ -17,7 +17,9 @@ pub(super) const INSERT_PLAN: &str =
      SELECT $1, $2, $3, $4, $5, $8
      WHERE (SELECT count(*) FROM plan WHERE expires_at > $6 AND used_by IS NULL) < $7
        AND (SELECT count(*) FROM plan
-            WHERE expires_at > $6 AND used_by IS NULL AND tenant = $8) < $9";
+            WHERE expires_at > $6 AND used_by IS NULL AND tenant = $8) < $9
+       AND (SELECT count(*) FROM plan WHERE expires_at > $6 AND used_by IS NULL
+            AND {before_slash tenant} = $10) < $11";
 /// Marks a plan as used by a run and deletes its content, if the plan can be run at the given time.
 pub(super) const MARK_USED: &str =
     "UPDATE plan SET used_by = $2, key_id = NULL, nonce = NULL, sealed = NULL
@@ -45,6 +47,8 @@ pub(crate) struct NewPlan {
     pub(crate) most: usize,
     /// The maximum number of plans of one principal that can still be run.
     pub(crate) most_own: usize,
+    /// The maximum number of plans of all principals of one token that can still be run.
+    pub(crate) most_of_token: usize,
 }
 
 /// A stored plan.

@@ -175,11 +175,10 @@ impl RunStore {
     /// The number of runs of a tenant.
     pub(crate) async fn read_load(&self, tenant: &Principal) -> Result<TenantLoad, Error> {
         let reads = reads!(self, |memory| memory.tenant_load(tenant));
-        let tenant = tenant.to_string();
-        let (begun, queued) =
-            reads.query(LOAD).bind(tenant).fetch_one().await.map_err(to_store_error(WHAT))?;
-
-        Ok(TenantLoad { begun, queued })
+        let read = reads.query(LOAD).bind(tenant.to_string()).bind(tenant.token.as_str());
+        let (begun, queued, queued_of_token) =
+            read.fetch_one().await.map_err(to_store_error(WHAT))?;
+        Ok(TenantLoad { begun, queued, queued_of_token })
     }
 
     /// The run that an idempotency key belongs to, and the digest of the request that used it.

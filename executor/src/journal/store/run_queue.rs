@@ -36,6 +36,8 @@ pub(crate) struct TenantLoad {
     pub(crate) begun: i64,
     /// The number of runs that wait.
     pub(crate) queued: i64,
+    /// The number of waiting runs of all principals of its token.
+    pub(crate) queued_of_token: i64,
 }
 
 /// The decision on a new run.
@@ -70,11 +72,18 @@ impl TenantQuota {
         let is_its_turn = load.queued == 0 && load.begun < most;
         if is_placed && is_its_turn {
             QueueDecision::Start
-        } else if load.queued < i64::from(self.max_queued) {
+        } else if self.has_room(load) {
             QueueDecision::Queue
         } else {
             QueueDecision::Refuse
         }
+    }
+
+    /// Returns true when another run may wait: the principal has its own limit, and all principals of its
+    /// token, which may name any number of end users, have twice as much together.
+    pub(crate) fn has_room(self, load: TenantLoad) -> bool {
+        let most = i64::from(self.max_queued);
+        load.queued < most && load.queued_of_token < 2 * most
     }
 }
 
@@ -97,10 +106,11 @@ impl TenantCaps {
     }
 }
 
-/// The number of runs that a tenant has begun, and the number that wait.
-pub(super) const LOAD: &str =
-    "SELECT count(*) FILTER (WHERE queued = 0), count(*) FILTER (WHERE queued = 1) FROM run
-     WHERE status = 'running' AND queued IN (0, 1) AND tenant = $1";
+/// The number of runs that a tenant has begun, the number that wait, and the number of waiting runs of all
+/// tenants with the token $2.
+pub(super) const LOAD: &str = "SELECT count(*) FILTER (WHERE queued = 0 AND tenant = $1),
+            count(*) FILTER (WHERE queued = 1 AND tenant = $1), count(*) FILTER (WHERE queued = 1)
+     FROM run WHERE status = 'running' AND queued IN (0, 1) AND {before_slash tenant} = $2";
 
 /// True when any run waits.
 pub(super) const IS_ANY: &str =

@@ -291,7 +291,7 @@ async fn store_plan(
     transaction: &mut Transaction<'_>,
     plan: &NewPlan,
 ) -> Result<TaskOutcome, sqlx::Error> {
-    let NewPlan { id, tenant, now, expires_at, sealed, most, most_own } = plan;
+    let NewPlan { id, tenant, now, expires_at, sealed, most, most_own, most_of_token } = plan;
     let kept = transaction
         .query(plans::INSERT_PLAN)
         .bind(id.to_string())
@@ -303,6 +303,8 @@ async fn store_plan(
         .bind(to_count(*most))
         .bind(tenant.to_string())
         .bind(to_count(*most_own))
+        .bind(tenant.token.as_str())
+        .bind(to_count(*most_of_token))
         .execute()
         .await?;
     Ok(if kept == 0 { TaskOutcome::Full } else { TaskOutcome::Done })

@@ -707,6 +707,7 @@ async fn a_plan_begins_one_run_and_none_when_it_has_ended() {
                 sealed,
                 most: 5,
                 most_own: 5,
+                most_of_token: 5,
             };
             assert!(fixture.store.store_plan(plan).await.unwrap());
             id

@@ -41,6 +41,9 @@ impl SqlStore {
         if let Some(published) = published {
             return Ok(PublicationResult::Conflict(published));
         }
+        if is_share_used_up(&mut transaction, new, by).await? {
+            return Ok(PublicationResult::ShareUsedUp);
+        }
         insert_version(&mut transaction, capability, new, by).await?;
         let (name, release) = (Some(&new.name), Some((&new.version, new.digest)));
         let entry = AuditDetail {
@@ -90,6 +93,30 @@ async fn find_or_claim_name(
         .await?;
     lifecycle::insert_owner(transaction, capability, &by.subject).await?;
     Ok(Ok((capability, by.source().map(str::to_owned))))
+}
+
+/// Returns true when a publisher has no room for another version. Versions are never deleted, so the record
+/// of a publish counts for whom it names, also after the name was handed over.
+async fn is_share_used_up(
+    transaction: &mut Transaction<'_>,
+    new: &NewVersion,
+    by: &AuditActor,
+) -> Result<bool, Error> {
+    let Some(share) = by.share else { return Ok(false) };
+    let (versions, bytes): (i64, i64) = transaction
+        .query(
+            "SELECT count(*), CAST(coalesce(sum(octet_length(document.source)), 0) AS BIGINT)
+             FROM event
+             JOIN capability ON capability.name = event.name
+             JOIN version ON version.capability = capability.id AND version.version = event.version
+             JOIN document ON document.version = version.id
+             WHERE event.actor = $1 AND event.action = 'publish'",
+        )
+        .bind(by.subject.as_str())
+        .fetch_one()
+        .await?;
+    let size = i64::try_from(new.source.len()).unwrap_or(i64::MAX);
+    Ok(versions >= i64::from(share.versions) || bytes.saturating_add(size) > share.bytes)
 }
 
 /// Writes a version with its document and relations.

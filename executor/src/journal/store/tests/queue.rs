@@ -103,6 +103,23 @@ async fn runs_beyond_the_tenant_quota_wait_or_are_refused() {
 }
 
 #[tokio::test]
+async fn end_users_of_a_token_have_twice_its_queue() {
+    for fixture in Fixture::each().await {
+        let room = TenantQuota { max_begun: None, max_queued: 1 };
+        let cases = [
+            ("d/ann", CreateResult::Queued),
+            ("d/ann", CreateResult::Full),
+            ("d/ben", CreateResult::Queued),
+            ("d/eve", CreateResult::Full),
+            ("e", CreateResult::Queued),
+        ];
+        for (run, (tenant, expected)) in (1..).zip(cases) {
+            assert_eq!(fixture.create_of(run, tenant, false, room).await, expected, "{tenant}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_others_have_left_goes_before_what_waits() {
     for fixture in Fixture::each().await {
         fixture.create_of(1, "a", false, FREE).await;

@@ -1,0 +1,2 @@
+-- Finds the versions that a token has published.
+CREATE INDEX event_actor ON event (actor, action);
