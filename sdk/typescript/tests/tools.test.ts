@@ -21,7 +21,7 @@ test("a pinned capability is a typed tool", async (context) => {
     assert.deepEqual(await tool?.call({ city: "Rome" }), { weather: "Sunny" });
     const [, checksum] = fake.weather.split("#");
     assert.deepEqual(fake.runs(), [
-        { name: "ReadWeather", version: "1.0.0", checksum, inputs: { city: "Rome" }, wait: true },
+        { name: "ReadWeather", version: "1.0.0", checksum, inputs: { city: "Rome" } },
     ]);
 });
 
