@@ -180,6 +180,7 @@ const CLASSES = {
     InvalidInput,
     Drifted,
     ChecksumMismatch,
+    Interrupted,
     OutcomeUnknown,
     NotReachable,
     InvalidDocument,
@@ -195,7 +196,7 @@ for (const [name, errorClass] of Object.entries(CLASSES)) {
     errorClass.prototype.name = name;
 }
 
-type ClassName = Exclude<keyof typeof CLASSES, "ChecksumMismatch">;
+type ClassName = Exclude<keyof typeof CLASSES, "ChecksumMismatch" | "Interrupted">;
 
 /** Returns the error of the class that the code has in the table, or else of another class. */
 function makeError(otherwise: ClassName, message: string, details: ErrorDetails): A2SError {
