@@ -3,6 +3,7 @@ package a2s
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -146,7 +147,17 @@ func (o *AgentOptions) reply(ctx context.Context, question *AgentQuestion) (*Rep
 // turn sends one message, and returns the response at the end of the stream.
 func (r *Registry) turn(ctx context.Context, body AgentRequest, onEvent func(AgentEvent)) (*AgentResponse, error) {
 	var response *AgentResponse
-	err := r.readStream(ctx, post("agent").json(body), func(m message) (bool, error) {
+	q := post("agent").json(body)
+	var stream io.ReadCloser
+	err := r.try(ctx, q, func(ctx context.Context) (err error) {
+		stream, err = r.openStream(ctx, q)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	err = receiveMessages(stream, func(m message) (bool, error) {
 		if m.event == "problem" {
 			return false, problemOf(m.data)
 		}

@@ -1,6 +1,7 @@
 package a2s
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/a2s/core/internal/strictjson"
 )
@@ -172,18 +172,6 @@ func (d *Document) verified(expected string) (*Document, error) {
 	}
 }
 
-// fullVersion returns a version with three parts: documents may write 1.0 for 1.0.0.
-func fullVersion(version string) string {
-	core, rest := version, ""
-	if i := strings.IndexAny(version, "-+"); i >= 0 {
-		core, rest = version[:i], version[i:]
-	}
-	for core != "" && strings.Count(core, ".") < 2 {
-		core += ".0"
-	}
-	return core + rest
-}
-
 // GetCapability returns the document of a version; without a version, that of the latest. It computes
 // the checksum of the document and compares it with the one that the document states. To compare it
 // with the one of a search, use [Registry.VerifyChecksum].
@@ -192,14 +180,21 @@ func (r *Registry) GetCapability(ctx context.Context, name, version string) (*Do
 	if err != nil {
 		return nil, err
 	}
-	return document.verified(document.declared())
+	if _, err := document.verified(document.declared()); err != nil {
+		return nil, err
+	}
+	if err := document.checkVersion(name, version); err != nil {
+		return nil, err
+	}
+	return document, nil
 }
 
 // VerifyChecksum returns the document of a capability, after it has computed the checksum on this side
 // and compared it with the one of the capability. It does not believe the registry. For a [Document] it
 // compares with the checksum that the document states, and sends nothing; so it does for a
 // [CapabilityRef] without a checksum, after it has fetched the document. If the checksums differ, the
-// error is a [ChecksumMismatch].
+// error is a [ChecksumMismatch]; a [Drifted] for another version than the wanted one, and for a hit with other
+// words, permissions or inputs than its document.
 func (r *Registry) VerifyChecksum(ctx context.Context, capability Capability) (*Document, error) {
 	if document, ok := capability.(*Document); ok {
 		return document.verified(document.declared())
@@ -215,7 +210,13 @@ func (r *Registry) VerifyChecksum(ctx context.Context, capability Capability) (*
 	if ref.Checksum == "" {
 		ref.Checksum = document.declared()
 	}
-	return document.verified(ref.Checksum)
+	if _, err := document.verified(ref.Checksum); err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(document.checkVersion(ref.Name, ref.Version), compareWithHit(capability, document)); err != nil {
+		return nil, err
+	}
+	return document, nil
 }
 
 // pinned returns the reference to a capability. What a registry has found must have a checksum: without
@@ -242,15 +243,12 @@ func (r *Registry) getDocument(ctx context.Context, name, version string) (*Docu
 		return nil, err
 	}
 	document, err := ParseDocument(response.body)
-	if err == nil && document.name != name {
-		err = fmt.Errorf("the document of %q has the name %q", name, document.name)
-	}
 	if err != nil {
-		return nil, &A2SError{
+		return nil, &InvalidDocument{A2SError: &A2SError{
 			Status:  response.status,
 			Message: "the document cannot be trusted: " + err.Error(),
 			cause:   err,
-		}
+		}}
 	}
 	return document, nil
 }

@@ -1,6 +1,7 @@
 package a2s_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,16 @@ type recording struct {
 	Result    json.RawMessage
 	Error     map[string]json.RawMessage
 	Then      []recording
+	// Settings are those of the registry, and Environment the variables, in which {server} is its address.
+	Settings    settings
+	Environment map[string]string
+}
+
+type settings struct {
+	URL                 string
+	Token               json.RawMessage
+	AllowInsecureTokens *bool   `json:"allow_insecure_tokens"`
+	IdleTimeout         float64 `json:"idle_timeout"`
 }
 
 type exchange struct {
@@ -40,13 +51,19 @@ type exchange struct {
 		Body    json.RawMessage
 		Text    *string
 	}
-	Response struct {
-		Status  int
-		Headers map[string]string
-		Body    json.RawMessage
-		Text    *string
-		Cut     bool
-	}
+	Response recordedResponse
+}
+
+type recordedResponse struct {
+	Status  int
+	Headers map[string]string
+	Body    json.RawMessage
+	Text    *string
+	Cut     bool
+	// Stall keeps the connection open after the last byte. Hold does so, too, and the caller leaves.
+	Stall, Hold bool
+	// Pad is the number of letters for `(pad)`.
+	Pad int
 }
 
 // TestContract replays the exchanges that were recorded with the real server.
@@ -101,7 +118,19 @@ func replay(t *testing.T, r recording) {
 	server.Config.SetKeepAlivesEnabled(false)
 	server.Start()
 	defer server.Close()
-	registry := a2s.NewRegistry(server.URL, a2s.WithToken("owner-token"), a2s.WithRetry(withoutPauses()))
+	for name, value := range r.Environment {
+		t.Setenv(name, strings.ReplaceAll(value, "{server}", server.URL))
+	}
+	retry := withoutPauses()
+	retry.IdleTimeout = time.Duration(r.Settings.IdleTimeout * float64(time.Second))
+	options := []a2s.Option{a2s.WithRetry(retry)}
+	if string(r.Settings.Token) != "null" {
+		options = append(options, a2s.WithToken("owner-token"))
+	}
+	if allowed := r.Settings.AllowInsecureTokens; allowed != nil {
+		options = append(options, a2s.WithInsecureTokens(*allowed))
+	}
+	registry := a2s.NewRegistry(cmp.Or(r.Settings.URL, server.URL), options...)
 	player.play(func() any { return registry }, r)
 }
 
@@ -115,6 +144,7 @@ type player struct {
 	t     *testing.T
 	mutex sync.Mutex
 	left  []exchange
+	leave context.CancelFunc
 }
 
 // play makes a call on a receiver, checks it, and makes the calls that follow.
@@ -122,8 +152,11 @@ func (p *player) play(receiver func() any, r recording) {
 	p.t.Helper()
 	p.mutex.Lock()
 	p.left = r.Exchanges
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
+	p.leave = leave
 	p.mutex.Unlock()
-	result, err := call(context.Background(), receiver(), r.Call, r.Arguments)
+	result, err := call(ctx, receiver(), r.Call, r.Arguments)
 	p.mutex.Lock()
 	for _, missed := range p.left {
 		p.t.Errorf("%s: the request %s %s was not sent", r.Call, missed.Request.Method, missed.Request.Path)
@@ -143,17 +176,31 @@ func (p *player) play(receiver func() any, r recording) {
 }
 
 func (p *player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	response := p.expect(w, r)
+	if response == nil || !response.Stall && !response.Hold {
+		return
+	}
+	_ = http.NewResponseController(w).Flush()
+	if response.Hold {
+		p.leave()
+	}
+	<-r.Context().Done()
+}
+
+// expect sends the recorded response, and returns what is to follow.
+func (p *player) expect(w http.ResponseWriter, r *http.Request) *recordedResponse {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if len(p.left) == 0 {
 		p.t.Errorf("the request %s %s was not expected", r.Method, r.URL)
 		w.WriteHeader(http.StatusTeapot)
-		return
+		return nil
 	}
 	expected := p.left[0]
 	p.left = p.left[1:]
 	p.checkRequest(r, expected)
 	respond(p.t, w, expected)
+	return &expected.Response
 }
 
 func (p *player) checkRequest(r *http.Request, expected exchange) {
@@ -192,6 +239,7 @@ func respond(t *testing.T, w http.ResponseWriter, e exchange) {
 	if e.Response.Text != nil {
 		body = *e.Response.Text
 	}
+	body = strings.ReplaceAll(body, "(pad)", strings.Repeat("x", e.Response.Pad))
 	if !e.Response.Cut {
 		for name, value := range e.Response.Headers {
 			w.Header().Set(name, value)
@@ -326,6 +374,8 @@ func contains(got, want any) bool {
 
 // arguments are the arguments of all calls, by the names of sdk/README.md.
 type arguments struct {
+	OnAbort string `json:"on_abort"`
+
 	Capability     json.RawMessage
 	Plan           json.RawMessage
 	Document       json.RawMessage
@@ -441,6 +491,9 @@ func collect[T any](items iter.Seq2[T, error]) ([]T, error) {
 
 func (a arguments) runOptions() *a2s.RunOptions {
 	options := &a2s.RunOptions{Inputs: a.Inputs, Session: a.Session, IdempotencyKey: a.IdempotencyKey}
+	if a.OnAbort == "detach" {
+		options.OnAbort = a2s.AbortDetach
+	}
 	if a.Intent != nil {
 		_ = json.Unmarshal(a.Intent, &options.Intent)
 	}

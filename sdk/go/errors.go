@@ -72,6 +72,10 @@ type NeedsApproval struct {
 	Approvals []RunApproval
 }
 
+// Interrupted is the error when the context of the caller ended before the run. Run is the run, which is
+// cancelled or goes on, as OnAbort says; Unwrap leads to the error of the context.
+type Interrupted struct{ *A2SError }
+
 // MissingInput is the error when a required input has no value.
 type MissingInput struct {
 	*A2SError
@@ -135,6 +139,7 @@ type RunFailed struct{ *A2SError }
 // Unwrap returns the base, for errors.As. The other types have the same method.
 func (e *Denied) Unwrap() error           { return e.A2SError }
 func (e *NeedsApproval) Unwrap() error    { return e.A2SError }
+func (e *Interrupted) Unwrap() error      { return e.A2SError }
 func (e *MissingInput) Unwrap() error     { return e.A2SError }
 func (e *InvalidInput) Unwrap() error     { return e.A2SError }
 func (e *Drifted) Unwrap() error          { return e.A2SError }
@@ -148,10 +153,10 @@ func (e *Conflict) Unwrap() error         { return e.A2SError }
 func (e *Busy) Unwrap() error             { return e.A2SError }
 func (e *RunFailed) Unwrap() error        { return e.A2SError }
 
-// Wait waits until a person has decided and the run is at rest again, and returns it, or the error of
-// its end.
+// Wait waits until a person has decided about these approvals and the run is at rest again, and returns it,
+// or the error of its end; that is a [NeedsApproval] when the run waits for a further approval.
 func (e *NeedsApproval) Wait(ctx context.Context) (*Run, error) {
-	return e.Run.waitForApproval(ctx)
+	return e.Run.own(ctx, &RunOptions{OnAbort: AbortDetach}, e.Run.waitForApproval)
 }
 
 // Resume continues the run with the decision of a person about the request whose effect is not known.

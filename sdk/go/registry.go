@@ -26,6 +26,8 @@ type Registry struct {
 	retry   Retry
 	client  *http.Client
 	failed  error
+
+	insecureTokens *bool
 }
 
 // Option is a setting of a [Registry].
@@ -37,8 +39,14 @@ func WithToken(token string) Option {
 	return func(r *Registry) { r.token = token }
 }
 
-// WithTimeout sets the time limit of each request, which is 30 seconds without it. Starts that wait for
-// the end of the run, and streams, have only the limit of their context. With 0 nothing else has one.
+// WithInsecureTokens sends the token over plain HTTP to other machines, too. Without it, the variable
+// A2S_ALLOW_INSECURE_TOKENS decides.
+func WithInsecureTokens(allowed bool) Option {
+	return func(r *Registry) { r.insecureTokens = &allowed }
+}
+
+// WithTimeout sets the time limit of each request, which is 30 seconds without it. Streams have the limit
+// of their context, and of [Retry].IdleTimeout. With 0 nothing else has one.
 func WithTimeout(timeout time.Duration) Option {
 	return func(r *Registry) { r.timeout = timeout }
 }
@@ -79,9 +87,7 @@ func NewRegistry(address string, options ...Option) *Registry {
 		return r
 	}
 	r.url = strings.TrimSuffix(parsed.String(), "/")
-	if r.token == "" {
-		r.token = findToken(parsed)
-	}
+	r.token, r.failed = r.findToken(parsed)
 	return r
 }
 
@@ -100,14 +106,54 @@ func parseAddress(address string) (*url.URL, error) {
 	return &url.URL{Scheme: parsed.Scheme, Host: parsed.Host, Path: parsed.Path}, nil
 }
 
-// findToken returns the token of the environment, or that of the `a2s up` of this machine.
-func findToken(address *url.URL) string {
-	if token := os.Getenv("A2S_TOKEN"); token != "" {
-		return token
+// findToken returns the token of the option or of the environment, or that of the `a2s up` of this
+// machine. A2S_TOKEN belongs to the origin of A2S_URL; without A2S_URL, to this machine. A token that would
+// leave this machine over plain HTTP is an error.
+func (r *Registry) findToken(address *url.URL) (string, error) {
+	token, here := r.token, isLoopback(address.Hostname())
+	if token == "" && ownsToken(address) {
+		token = os.Getenv("A2S_TOKEN")
 	}
-	if !isLoopback(address.Hostname()) {
-		return ""
+	if token == "" && here {
+		return readTokenFile(), nil
 	}
+	if token != "" && address.Scheme != "https" && !here && !r.allowsInsecureTokens() {
+		return "", &InvalidInput{&A2SError{
+			Message: fmt.Sprintf("the SDK does not send a token to `%s` over plain http", address.Hostname()),
+			Hint: "Use an https address. If the network itself is protected, allow it with the option " +
+				"WithInsecureTokens or with A2S_ALLOW_INSECURE_TOKENS=true.",
+		}}
+	}
+	return token, nil
+}
+
+// ownsToken reports whether A2S_TOKEN is meant for the address.
+func ownsToken(address *url.URL) bool {
+	home := os.Getenv("A2S_URL")
+	if home == "" {
+		return isLoopback(address.Hostname())
+	}
+	parsed, err := parseAddress(home)
+	return err == nil && origin(parsed) == origin(address)
+}
+
+func origin(address *url.URL) string {
+	port := address.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[address.Scheme]
+	}
+	return address.Scheme + "://" + strings.ToLower(address.Hostname()) + ":" + port
+}
+
+func (r *Registry) allowsInsecureTokens() bool {
+	if r.insecureTokens != nil {
+		return *r.insecureTokens
+	}
+	allowed := os.Getenv("A2S_ALLOW_INSECURE_TOKENS")
+	return allowed == "true" || allowed == "1"
+}
+
+func readTokenFile() string {
 	folder := dataFolder()
 	if folder == "" {
 		return ""

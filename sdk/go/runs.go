@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"time"
 )
 
 // Name is the name of a capability. It stands for its latest version, whatever its content.
@@ -57,6 +59,9 @@ func (r *Registry) Plan(ctx context.Context, capability Capability, options *Pla
 	if err != nil {
 		return nil, err
 	}
+	if err := checkVersion(plan.Capability.Checksum, ref.Checksum, nil); err != nil {
+		return nil, err
+	}
 	return plan, nil
 }
 
@@ -75,7 +80,7 @@ func (p *Plan) start() (ExecutionRequest, error) {
 	}
 	base := &A2SError{Message: "the plan cannot be started", Hint: p.NoTokenReason}
 	if len(p.Missing) == 0 {
-		return ExecutionRequest{}, base
+		return ExecutionRequest{}, &InvalidInput{base}
 	}
 	base.Code = "A2S320"
 	base.Message = fmt.Sprintf("%s requires values for the inputs %q", p.Capability.Name, p.Missing)
@@ -98,25 +103,34 @@ type RunOptions struct {
 	Lock []CapabilityRef
 	// IdempotencyKey makes a repeated start the same run. Without it, each call has a new one.
 	IdempotencyKey string
+	// OnAbort is the fate of the run if the context of a call that waits ends: without it, [AbortCancel].
+	OnAbort OnAbort
 }
+
+// OnAbort is the fate of a run whose caller does not wait for it any more.
+type OnAbort int
+
+const (
+	// AbortCancel cancels the run.
+	AbortCancel OnAbort = iota
+	// AbortDetach lets the run go on.
+	AbortDetach
+)
 
 // Run starts a run, waits until it is at rest, and returns it. If it did not succeed, the error is that
 // of its end: [Denied], [NeedsApproval], [OutcomeUnknown], [NotReachable], [InvalidInput] or [RunFailed].
-// The capability may be a [Plan].
+// The capability may be a [Plan]. When the context ends before the run, the run is cancelled, or goes on with
+// [AbortDetach]; the error is then [Interrupted], which has the run.
 func (r *Registry) Run(ctx context.Context, capability Capability, options *RunOptions) (*Run, error) {
-	run, err := r.start(ctx, capability, options, true)
+	run, err := r.Start(ctx, capability, options)
 	if err != nil {
 		return nil, err
 	}
-	return run.result(ctx)
+	return run.own(ctx, options, run.result)
 }
 
 // Start starts a run, and returns it at once.
 func (r *Registry) Start(ctx context.Context, capability Capability, options *RunOptions) (*Run, error) {
-	return r.start(ctx, capability, options, false)
-}
-
-func (r *Registry) start(ctx context.Context, capability Capability, options *RunOptions, wait bool) (*Run, error) {
 	if options == nil {
 		options = &RunOptions{}
 	}
@@ -124,14 +138,70 @@ func (r *Registry) start(ctx context.Context, capability Capability, options *Ru
 	if err != nil {
 		return nil, err
 	}
-	body.Wait = wait
 	key := options.IdempotencyKey
 	if key == "" {
 		key = newKey()
 	}
 	q := post("executions").safe().headed("Idempotency-Key", key).json(body)
-	q.unlimited = wait
-	return r.runOf(ctx, q)
+	return r.start(ctx, q, capability, options)
+}
+
+// abortGrace is the time for which an aborted caller waits for the response to a start. After it, the run
+// is cancelled as soon as the response comes.
+const abortGrace = time.Second
+
+// start sends a request that starts a run. The response comes at once.
+func (r *Registry) start(ctx context.Context, q request, capability Capability, options *RunOptions) (*Run, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	type result struct {
+		run *Run
+		err error
+	}
+	// A start is not aborted: the run could have begun, and no caller would know its id.
+	started := make(chan result, 1)
+	go func() {
+		run, err := r.runOf(context.WithoutCancel(ctx), q)
+		started <- result{run, err}
+	}()
+	var got result
+	select {
+	case got = <-started:
+	case <-ctx.Done():
+		select {
+		case got = <-started:
+		case <-time.After(abortGrace):
+			go func() {
+				if late := <-started; late.err == nil && options.OnAbort == AbortCancel {
+					_ = late.run.Cancel(context.WithoutCancel(ctx))
+				}
+			}()
+			return nil, ctx.Err()
+		}
+	}
+	if got.err != nil {
+		return nil, got.err
+	}
+	if err := checkVersion(got.run.Checksum, capability.Ref().Checksum, got.run); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return got.run.own(ctx, options, func(ctx context.Context) error { return ctx.Err() })
+	}
+	return got.run, nil
+}
+
+// checkVersion returns an error when the executor has taken another content than the wanted one.
+func checkVersion(taken, wanted string, run *Run) error {
+	if wanted == "" || taken == wanted || taken == "sha256:"+wanted {
+		return nil
+	}
+	return &Drifted{A2SError: &A2SError{
+		Message: fmt.Sprintf("the executor has taken %q, not %s", taken, wanted),
+		Hint:    "Do not trust this executor: it does not run what was asked for.",
+		Run:     run,
+	}}
 }
 
 func execution(capability Capability, options *RunOptions) (ExecutionRequest, error) {
@@ -168,14 +238,11 @@ func (r *Registry) Trigger(ctx context.Context, event TriggerEvent, capability C
 	if err != nil {
 		return nil, err
 	}
-	body.Wait = true
-	q := post("triggers").safe().json(TriggerRequest{Event: event, Execution: body})
-	q.unlimited = true
-	run, err := r.runOf(ctx, q)
+	run, err := r.start(ctx, post("triggers").safe().json(TriggerRequest{Event: event, Execution: body}), capability, options)
 	if err != nil {
 		return nil, err
 	}
-	return run.result(ctx)
+	return run.own(ctx, options, run.result)
 }
 
 // Run is one execution of a capability. A run that was read from JSON has no registry: its methods need
@@ -270,8 +337,12 @@ func (r *Registry) ListExchanges(ctx context.Context, id string) ([]StepExchange
 // Events returns the events of a run after the one with this number, as they happen, until the run has
 // ended or waits. A lost connection is opened again, without a gap and without a repetition.
 func (r *Registry) Events(ctx context.Context, id string, after int64) iter.Seq2[Event, error] {
+	return r.events(ctx, get("executions", id, "events"), after)
+}
+
+func (r *Registry) events(ctx context.Context, q request, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		err := r.follow(ctx, get("executions", id, "events"), after, func(m message) (bool, error) {
+		err := r.follow(ctx, q, after, func(m message) (bool, error) {
 			event, err := ParseEvent([]byte(m.data))
 			if err != nil {
 				return false, err
@@ -306,49 +377,89 @@ func (run *Run) isAtRest() bool {
 	return run.Status != RunStatusQueued && run.Status != RunStatusRunning
 }
 
+// patiently marks a request of a caller who waits for a run: a restart of A2S is no reason to give up.
+func (q request) patiently() request {
+	q.patient = true
+	return q
+}
+
 // result returns the run when it is at rest, or the error of its end.
-func (run *Run) result(ctx context.Context) (*Run, error) {
+func (run *Run) result(ctx context.Context) error {
 	var last int64
 	for !run.isAtRest() {
-		for event, err := range run.registry.Events(ctx, run.ID, last) {
+		events := get("executions", run.ID, "events").patiently()
+		for event, err := range run.registry.events(ctx, events, last) {
 			if err != nil {
-				return nil, err
+				return err
 			}
 			last = event.Base().Seq
 		}
-		if err := run.Refresh(ctx); err != nil {
-			return nil, err
+		if err := run.read(ctx, true); err != nil {
+			return err
 		}
 		if !run.isAtRest() {
 			if err := run.registry.retry.Sleep(ctx, run.registry.retry.Pause); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	if err := endError(run); err != nil {
+	return endError(run)
+}
+
+// own does work that waits for a run which this caller has started.
+func (run *Run) own(ctx context.Context, options *RunOptions, work func(context.Context) error) (*Run, error) {
+	err := work(ctx)
+	if err == nil {
+		return run, nil
+	}
+	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		var base *A2SError
+		if errors.As(err, &base) && base.Run == nil {
+			base.Run = run
+		}
 		return nil, err
 	}
-	return run, nil
+	end := "and goes on"
+	if options == nil || options.OnAbort == AbortCancel {
+		end = "and is cancelled"
+		// The run may have ended; and A2S may be away, then the error has the id of the run.
+		_ = run.Cancel(context.WithoutCancel(ctx))
+	}
+	return nil, &Interrupted{&A2SError{
+		Message: fmt.Sprintf("the run %s was not waited for, %s", run.ID, end),
+		Hint:    "Read the run later by its id.",
+		Run:     run,
+		cause:   ctx.Err(),
+	}}
 }
 
 // Wait waits until the run has ended or waits for a person, and returns it, or the error of its end. If
-// it is at rest already, nothing is sent.
+// it is at rest already, nothing is sent. When the context ends, the run goes on.
 func (run *Run) Wait(ctx context.Context) (*Run, error) {
-	return run.result(ctx)
+	return run.own(ctx, &RunOptions{OnAbort: AbortDetach}, run.result)
 }
 
-// waitForApproval reads the run until it does not wait for an approval any more.
-func (run *Run) waitForApproval(ctx context.Context) (*Run, error) {
+// waitForApproval reads the run until it does not wait for the approvals that it waits for now.
+func (run *Run) waitForApproval(ctx context.Context) error {
+	known := map[string]bool{}
+	for _, approval := range run.Approvals() {
+		known[approval.ID] = true
+	}
 	for {
-		if err := run.Refresh(ctx); err != nil {
-			return nil, err
+		if err := run.read(ctx, true); err != nil {
+			return err
 		}
-		var needs *NeedsApproval
-		if !errors.As(endError(run), &needs) {
+		if run.Status != RunStatusWaiting {
 			return run.result(ctx)
 		}
+		err := endError(run)
+		var needs *NeedsApproval
+		isKnown := func(approval RunApproval) bool { return known[approval.ID] }
+		if !errors.As(err, &needs) || slices.ContainsFunc(needs.Approvals, func(a RunApproval) bool { return !isKnown(a) }) {
+			return err
+		}
 		if err := run.registry.retry.Sleep(ctx, run.registry.retry.ApprovalPause); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
@@ -359,9 +470,13 @@ func (run *Run) Events(ctx context.Context) iter.Seq2[Event, error] {
 }
 
 // Refresh reads the run again.
-func (run *Run) Refresh(ctx context.Context) error {
+func (run *Run) Refresh(ctx context.Context) error { return run.read(ctx, false) }
+
+func (run *Run) read(ctx context.Context, patient bool) error {
 	var record RunRecord
-	if err := run.registry.call(ctx, get("executions", run.ID), &record); err != nil {
+	q := get("executions", run.ID)
+	q.patient = patient
+	if err := run.registry.call(ctx, q, &record); err != nil {
 		return err
 	}
 	run.RunRecord = record

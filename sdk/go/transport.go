@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -23,8 +24,8 @@ const maxResponse = 64 << 20
 type Retry struct {
 	// Attempts is the largest number of attempts. It is 3 if it is 0.
 	Attempts int
-	// Pause is the pause after the first attempt; each further one is twice as long. It is 200 ms if it
-	// is 0. A pause that A2S states in `Retry-After` counts instead.
+	// Pause is the pause after the first attempt; each further one is twice as long, up to ten seconds, give
+	// or take 25 %. It is 500 ms if it is 0. A pause that A2S states in `Retry-After` counts instead.
 	Pause time.Duration
 	// MaxPause is the longest pause. If A2S wants a longer one, the request is not tried again. It is one
 	// minute if it is 0.
@@ -32,6 +33,12 @@ type Retry struct {
 	// ApprovalPause is the pause between two looks at a run that waits for an approval. It is two seconds
 	// if it is 0.
 	ApprovalPause time.Duration
+	// Reconnect is the time, in pauses, for which a lost stream or a run that is waited for is tried again.
+	// It is five minutes if it is 0.
+	Reconnect time.Duration
+	// IdleTimeout is the silence after which a stream counts as lost. A2S writes into an idle stream every
+	// 15 seconds. It is 45 seconds if it is 0.
+	IdleTimeout time.Duration
 	// Sleep makes the pauses. Without it, they are real.
 	Sleep func(ctx context.Context, pause time.Duration) error
 }
@@ -41,13 +48,19 @@ func (r Retry) withDefaults() Retry {
 		r.Attempts = 3
 	}
 	if r.Pause <= 0 {
-		r.Pause = 200 * time.Millisecond
+		r.Pause = 500 * time.Millisecond
 	}
 	if r.MaxPause <= 0 {
 		r.MaxPause = time.Minute
 	}
 	if r.ApprovalPause <= 0 {
 		r.ApprovalPause = 2 * time.Second
+	}
+	if r.Reconnect <= 0 {
+		r.Reconnect = 5 * time.Minute
+	}
+	if r.IdleTimeout <= 0 {
+		r.IdleTimeout = 45 * time.Second
 	}
 	if r.Sleep == nil {
 		r.Sleep = sleep
@@ -66,13 +79,53 @@ func sleep(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// afterAttempt returns the pause after an attempt, counted from 1.
-func (r Retry) afterAttempt(attempt int) time.Duration {
-	pause := r.Pause
-	for range attempt - 1 {
-		pause = min(2*pause, r.MaxPause)
+// longestPause is the longest pause that A2S did not ask for.
+const longestPause = 10 * time.Second
+
+// tries are the tries of one request, or of one stream since its last progress.
+type tries struct {
+	retry      Retry
+	repeatable bool
+	// patient says that A2S was there, so that a restart is the likely reason of a loss.
+	patient bool
+	made    int
+	paused  time.Duration
+}
+
+// noteProgress begins anew.
+func (t *tries) noteProgress() { t.made, t.paused, t.patient = 0, 0, true }
+
+// next reports whether another try follows an error, and the pause before it.
+func (t *tries) next(err error) (time.Duration, bool) {
+	t.made++
+	var safe, busy bool
+	var wanted time.Duration
+	switch e := err.(type) {
+	case *refusal:
+		wanted = e.response.retryAfter()
+		switch e.response.status {
+		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+			busy = true
+		case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+			safe = t.repeatable
+		}
+	case *lost:
+		// After the time limit of a request, another attempt would have the same limit.
+		safe = t.repeatable && !errors.Is(err, context.DeadlineExceeded)
 	}
-	return min(pause, r.MaxPause)
+	if !safe && !busy || wanted > t.retry.MaxPause {
+		return 0, false
+	}
+	even := min(t.retry.Pause<<min(t.made-1, 16), longestPause, t.retry.MaxPause)
+	t.paused += even
+	if t.patient && t.paused > t.retry.Reconnect || !t.patient && t.made >= t.retry.Attempts {
+		return 0, false
+	}
+	if wanted > 0 {
+		return wanted, true
+	}
+	// Clients that a restart has stopped at the same time come back at different times.
+	return even*3/4 + rand.N(even/2+1), true
 }
 
 // request is a request to A2S.
@@ -86,8 +139,10 @@ type request struct {
 	mediaType string
 	// repeatable says that a repetition is safe when the connection was lost.
 	repeatable bool
-	// unlimited says that only the context of the caller limits the time.
-	unlimited bool
+	// streams says that only silence and the context of the caller limit the time.
+	streams bool
+	// patient says that the request is sent again for as long as a restart of A2S takes.
+	patient bool
 	// failed is an error that was found before the request could leave.
 	failed error
 }
@@ -107,7 +162,8 @@ func path(segments ...string) request {
 		case "", ".", "..":
 			q.failed = &InvalidInput{&A2SError{Message: fmt.Sprintf("%q cannot be a part of an address", segment)}}
 		}
-		q.path += "/" + url.PathEscape(segment)
+		// A plus for a space belongs to forms alone.
+		q.path += "/" + strings.ReplaceAll(url.QueryEscape(segment), "+", "%20")
 	}
 	return q
 }
@@ -216,7 +272,7 @@ func fetch[T any](ctx context.Context, r *Registry, q request) (*T, error) {
 func (r *Registry) send(ctx context.Context, q request) (*response, error) {
 	var got *response
 	err := r.try(ctx, q, func(ctx context.Context) error {
-		if !q.unlimited && r.timeout > 0 {
+		if r.timeout > 0 {
 			limited, cancel := context.WithTimeout(ctx, r.timeout)
 			defer cancel()
 			ctx = limited
@@ -262,7 +318,8 @@ func (r *Registry) try(ctx context.Context, q request, attempt func(ctx context.
 	if r.failed != nil {
 		return r.failed
 	}
-	for made := 1; ; made++ {
+	tries := tries{retry: r.retry, repeatable: q.repeatable, patient: q.patient}
+	for {
 		err := attempt(ctx)
 		if err == nil {
 			return nil
@@ -270,7 +327,7 @@ func (r *Registry) try(ctx context.Context, q request, attempt func(ctx context.
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		again, pause := r.shouldRetry(q, err, made)
+		pause, again := tries.next(err)
 		if !again {
 			return final(err)
 		}
@@ -289,28 +346,6 @@ func final(err error) error {
 		return connectionError("A2S does not answer", e.error)
 	}
 	return err
-}
-
-// shouldRetry decides about another attempt, and the pause before it.
-func (r *Registry) shouldRetry(q request, err error, made int) (bool, time.Duration) {
-	if made >= r.retry.Attempts {
-		return false, 0
-	}
-	pause := r.retry.afterAttempt(made)
-	switch e := err.(type) {
-	case *refusal:
-		if s := e.response.status; s != http.StatusTooManyRequests && s != http.StatusServiceUnavailable {
-			return false, 0
-		}
-		if told := e.response.retryAfter(); told > 0 {
-			pause = told
-		}
-		return pause <= r.retry.MaxPause, pause
-	case *lost:
-		// After the time limit of a request, another attempt would have the same limit.
-		return q.repeatable && !errors.Is(err, context.DeadlineExceeded), pause
-	}
-	return false, 0
 }
 
 func (e *lost) Unwrap() error { return e.error }
@@ -363,14 +398,19 @@ func readResponse(opened *http.Response) (*response, error) {
 	return &response{opened.StatusCode, opened.Header, body}, nil
 }
 
-// retryAfter returns the pause that a response asks for: seconds, or a date (RFC 9110, section 10.2.3).
+// retryAfter returns the pause that a response asks for: seconds, or a date (RFC 9110, section 10.2.3). A
+// date counts from the `Date` of the response: clocks differ.
 func (r *response) retryAfter() time.Duration {
-	told := r.header.Get("Retry-After")
-	if seconds, err := strconv.ParseInt(told, 10, 32); err == nil && seconds > 0 {
-		return time.Duration(seconds) * time.Second
+	wanted := r.header.Get("Retry-After")
+	if seconds, err := strconv.ParseFloat(wanted, 64); err == nil && 0 < seconds && seconds < 1<<31 {
+		return time.Duration(seconds * float64(time.Second))
 	}
-	if date, err := http.ParseTime(told); err == nil {
-		return max(0, time.Until(date))
+	if date, err := http.ParseTime(wanted); err == nil {
+		now, err := http.ParseTime(r.header.Get("Date"))
+		if err != nil {
+			now = time.Now()
+		}
+		return max(0, date.Sub(now))
 	}
 	return 0
 }

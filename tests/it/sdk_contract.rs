@@ -4,11 +4,14 @@
 #![expect(clippy::needless_pass_by_value, reason = "callers pass literals")]
 
 mod administration;
+mod broken_streams;
 mod conversations;
 mod documents;
 mod failures;
+mod lies;
 mod runs;
 mod searches;
+mod tokens;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -209,6 +212,11 @@ impl<'w> Recorder<'w> {
         self.calls.push(recorded);
     }
 
+    /// Adds a member to the last call: the settings of its registry, or its environment.
+    fn add(&mut self, member: &str, value: Value) {
+        self.calls.last_mut().unwrap()[member] = value;
+    }
+
     /// Compares the file with what was recorded, or writes it.
     fn finish(self, file: &str) {
         assert!(!self.calls.is_empty());
@@ -273,6 +281,12 @@ fn answered_with(exchange: &Exchange, response: Value) -> Exchange {
     let mut recorded = exchange.recorded.clone();
     recorded["response"] = response;
     Exchange { recorded, status: 0, body: Value::Null }
+}
+
+/// An exchange whose response is this JSON, for the same request.
+fn served(exchange: &Exchange, body: &Value) -> Exchange {
+    let headers = json!({"content-type": "application/json"});
+    answered_with(exchange, json!({"status": 200, "headers": headers, "body": body}))
 }
 
 /// The events of a stream.

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import pytest
+
 import a2s
 from support import Driver, Json, Received, Reply, serve
+
+
+class Clock:
+    """A clock that goes on by itself, and a day at a time when a caller shall not wait any more."""
+
+    def __init__(self) -> None:
+        self._days = 0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self._days * 86_400.0
+
+    def end_day(self) -> None:
+        self._days += 1
 
 
 @dataclass
@@ -17,6 +34,7 @@ class Replay:
     """A server that expects the recorded requests, in order."""
 
     exchanges: list[Json]
+    clock: Clock
     differences: list[str] = field(default_factory=list)
     position: int = 0
 
@@ -27,7 +45,7 @@ class Replay:
         exchange = self.exchanges[self.position]
         self.position += 1
         self._compare(exchange["request"], received)
-        return _reply(exchange["response"])
+        return _reply(exchange["response"], self.clock)
 
     def expect(self, exchanges: list[Json]) -> None:
         self.exchanges = self.exchanges + exchanges
@@ -60,7 +78,7 @@ class Replay:
             differ("body", b"", received.body)
 
 
-def _reply(response: Json) -> Reply:
+def _reply(response: Json, clock: Clock) -> Reply:
     if "status" not in response:
         return Reply(None)
     if "text" in response:
@@ -69,17 +87,36 @@ def _reply(response: Json) -> Reply:
         body = json.dumps(response["body"]).encode() if "body" in response else b""
     skipped = ("content-length", "transfer-encoding", "connection")
     headers = {n: str(v) for n, v in (response.get("headers") or {}).items() if n.lower() not in skipped}
-    return Reply(response["status"], headers, body, bool(response.get("cut")))
+    body = body.replace(b"(pad)", b"x" * response.get("pad", 0))
+    hold = clock.end_day if response.get("hold") else None
+    return Reply(
+        response["status"], headers, body, bool(response.get("cut")), bool(response.get("stall")), hold
+    )
 
 
 def replay(kind: str, case: Json) -> None:
     """Replays one case."""
-    server = Replay(list(case["exchanges"]))
-    with serve(server) as url, Driver(kind, url) as driver:
+    clock = Clock()
+    server = Replay(list(case["exchanges"]), clock)
+    with serve(server) as url, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[f"a2s._{kind}.transport"], "now", clock)
+        for name, value in case.get("environment", {}).items():
+            patch.setenv(name, value.replace("{server}", url))
         try:
-            _replay_call(driver, server, driver.registry, case)
+            _replay_settings(kind, url, server, case)
         finally:
             server.check()
+
+
+def _replay_settings(kind: str, url: str, server: Replay, case: Json) -> None:
+    settings = {"url": url, **case.get("settings", {})}
+    try:
+        driver = Driver(kind, **settings)
+    except a2s.A2SError as error:
+        _compare_error(case["error"], error)
+        return
+    with driver:
+        _replay_call(driver, server, driver.registry, case)
 
 
 def _replay_call(driver: Driver, server: Replay, subject: Any, case: Json) -> None:
@@ -110,6 +147,9 @@ def _call(driver: Driver, subject: Any, name: str, arguments: Mapping[str, Json]
         return _handle_request(driver, arguments)
     if "for" in arguments:
         arguments["audience"] = arguments.pop("for")
+    if "on_abort" in arguments:
+        # Long before this, the clock of the test goes on.
+        arguments["timeout"] = 3600.0
     if "plan" in arguments or "capability_or_plan" in arguments:
         arguments["capability"] = arguments.pop("plan", None) or arguments.pop("capability_or_plan")
     return driver.call(name, **arguments)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import a2s
-from support import Json, Received, Reply, problem, reply_json
+from support import Json, Received, Reply, problem, reply_events, reply_json
 
 OWNER, CALLER = "owner-token", "caller-token"
 
@@ -30,8 +31,10 @@ COUNTRY = _document(
     {"name": "key", "type": "string", "secret": True, "required": False},
 )
 TWEET = _document("PostTweet", "Posts a tweet", {"name": "text", "type": "string"})
+TWICE = _document("PostTwice", "Posts a thread", {"name": "text", "type": "string"})
+SLOW = _document("WaitLong", "Waits for a slow service")
 WIPE = _document("WipeDisk", "Deletes everything")
-DOCUMENTS = {document["name"]: document for document in (COUNTRY, TWEET, WIPE)}
+DOCUMENTS = {document["name"]: document for document in (COUNTRY, TWEET, TWICE, WIPE, SLOW)}
 WORDS = {"country": COUNTRY, "tweet": TWEET, "delete": WIPE}
 
 
@@ -51,6 +54,9 @@ class FakeA2S:
         self.runs: dict[str, Json] = {}
         self.keys: dict[str, str] = {}
         self.decisions: dict[str, str] = {}
+        self.plans: dict[str, Json] = {}
+        self.is_followed = threading.Event()
+        self.is_cancelled = threading.Event()
         self.received: list[Received] = []
         self.lies = False
         self.foresees = True
@@ -71,14 +77,19 @@ class FakeA2S:
                 return self._start(body, request.headers["idempotency-key"])
             case ("GET", "executions", id):
                 return reply_json(self._settle(id))
+            case ("GET", "executions", id, "events"):
+                return self._follow(id, request.headers.get("last-event-id"))
             case ("POST", "executions", id, "resume"):
                 return reply_json({**self._settle(id), "status": "running"})
             case ("POST", "executions", id, "cancel"):
                 self.runs[id]["status"] = "cancelled"
+                self.is_cancelled.set()
                 return reply_json(self.runs[id])
             case ("POST", "approvals", id, decision):
                 if request.headers["authorization"] != f"Bearer {OWNER}":
                     return problem(403, "forbidden")
+                if id in self.decisions:
+                    return problem(404, "approval_not_waiting")
                 self.decisions[id] = decision
                 return reply_json({"id": id})
         return problem(404, "A2S302")
@@ -115,12 +126,16 @@ class FakeA2S:
         if refusal := self._check(body):
             return refusal
         steps: list[Json] = [{"step": "s", "type": "task", "method": "POST", "url": "https://x.example"}]
-        if body.get("preview") and self.foresees and body["name"] == "PostTweet":
+        if body.get("preview") and self.foresees and body["name"] in ("PostTweet", "PostTwice"):
             decision = {"decision": "deny", "reason_codes": ["approval_required"]}
             steps[0]["preview"] = {"type": "decided", "decisions": [decision]}
-        return reply_json({"capability": body, "missing": [], "steps": steps, "token": "t"})
+        token = f"plan-{len(self.plans)}"
+        self.plans[token] = {name: value for name, value in body.items() if name != "preview"}
+        return reply_json({"capability": body, "missing": [], "steps": steps, "token": token})
 
     def _start(self, body: Json, key: str) -> Reply:
+        if "plan" in body:
+            body = self.plans[body["plan"]]
         if refusal := self._check(body):
             return refusal
         if key not in self.keys:
@@ -138,13 +153,39 @@ class FakeA2S:
             run |= {"status": "denied", "error": {"code": "A2S340", "message": "not allowed"}}
         elif run["name"] == "GetCountry":
             run |= {"status": "succeeded", "output": {"capital": "Paris", "code": run["inputs"]["code"]}}
-        elif self.decisions.get(f"approval-{id}") == "approve":
+        elif run["name"] == "WaitLong":
+            return run
+        else:
+            self._decide(id, run)
+        return run
+
+    def _decide(self, id: str, run: Json) -> None:
+        """Lets a run post as far as persons have decided."""
+        names = [f"approval-{id}", f"second-{id}"][: 2 if run["name"] == "PostTwice" else 1]
+        waits = next((name for name in names if self.decisions.get(name) != "approve"), None)
+        if waits is None:
             self.tweets.append(run["inputs"]["text"])
             run.pop("error", None)
             run |= {"status": "succeeded", "output": "posted", "approvals": []}
-        elif self.decisions.get(f"approval-{id}") == "reject":
+        elif self.decisions.get(waits) == "reject":
             run |= {"status": "denied", "error": {"code": "A2S340", "message": "rejected"}}
         else:
-            run |= {"status": "waiting", "approvals": [{"step": "s", "id": f"approval-{id}"}]}
+            run |= {"status": "waiting", "approvals": [{"step": waits.split("-")[0], "id": waits}]}
             run["error"] = {"code": "A2S346", "message": "a person must approve", "next": "approve"}
-        return run
+
+    def _follow(self, id: str, after: str | None) -> Reply:
+        """The journal of a run: its approvals, each followed by the pause."""
+        run = self._settle(id)
+        if run["status"] == "running":
+            kind = {"Content-Type": "text/event-stream"}
+            return Reply(200, kind, b":\n\n", hold=self.is_followed.set, end=self.is_cancelled)
+        if run["status"] != "waiting":
+            return Reply(204)
+        asked = [f"approval-{id}"] if run.get("approvals") else []
+        if asked and run["approvals"][0]["id"] != asked[0]:
+            asked.append(run["approvals"][0]["id"])
+        events: list[Json] = []
+        for name in asked:
+            for type_ in ("approval_requested", "run_waiting"):
+                events.append({"seq": len(events) + 1, "type": type_, "id": name})
+        return reply_events(*(event for event in events if event["seq"] > int(after or 0)))

@@ -46,7 +46,7 @@ def main() -> None:
     assert files("a2s").joinpath("py.typed").is_file()
     assert a2s.types.SearchHit.__required_keys__ > {"name", "checksum"}
     assert "strategy" in a2s.types.SearchRequest.__optional_keys__
-    needed = {line.split()[0] for line in importlib.metadata.requires("a2s") or () if "extra" not in line}
+    needed = {line.split()[0] for line in importlib.metadata.requires("a2s-sdk") or () if "extra" not in line}
     print(
         f"wheel {importlib.metadata.version('a2s')} on Python {sys.version.split()[0]}: works, needs {needed}"
     )

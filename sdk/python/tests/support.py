@@ -9,7 +9,7 @@ import os
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -34,6 +34,9 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     cut: bool = False
+    stall: bool = False
+    hold: Callable[[], None] | None = None
+    end: threading.Event | None = None
 
 
 @dataclass
@@ -90,13 +93,23 @@ def serve(answer: Callable[[Received], Reply]) -> Iterator[str]:
             self.send_response(reply.status)
             for name, value in reply.headers.items():
                 self.send_header(name, value)
-            if reply.cut:
+            if reply.cut or reply.stall or reply.hold:
                 # A chunk without an end: the client sees that something is missing.
                 self.close_connection = True
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
                 if reply.body:
                     self.wfile.write(f"{len(reply.body):x}\r\n".encode() + reply.body + b"\r\n")
+                self.wfile.flush()
+                if reply.stall:
+                    # Returns when the client closes the connection.
+                    self.connection.recv(1)
+                if reply.hold:
+                    reply.hold()
+                    with suppress(OSError):
+                        while reply.end is None or not reply.end.is_set():
+                            self.wfile.write(b"3\r\n:\n\n\r\n")
+                            self.wfile.flush()
                 return
             if reply.status != 204:
                 self.send_header("Content-Length", str(len(reply.body)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from google.adk.runners import InMemoryRunner
 from google.genai import types
 
 from a2s.adapters.google_adk import A2SToolset
-from fake_a2s import COUNTRY, TWEET, WIPE, pin
+from fake_a2s import COUNTRY, SLOW, TWEET, TWICE, WIPE, pin
 from support import Json
 from worlds import World
 
@@ -108,3 +110,50 @@ def test_tool_search(world: World) -> None:
     talk = Talk(world, toolset, ("GetCountry", {"code": "FR"}))
     assert outputs(talk.say(text("facts about a country"))) == [{"capital": "Paris", "code": "FR"}]
     assert talk.model.offered[0] == ["GetCountry"]
+
+
+def test_two_approvals_are_two_confirmations(world: World) -> None:
+    toolset = A2SToolset(world.asynchronous(), [pin(TWICE)], approver=world.asynchronous(owner=True))
+    talk = Talk(world, toolset, *[("PostTwice", {"text": "hi"})] * 2)
+    events = talk.say(text("go"))
+    for decided in ({}, {"approval-run-0": "approve"}):
+        assert world.fake.decisions == decided
+        requests = [call for event in events for call in event.get_function_calls()]
+        (request,) = [call for call in requests if call.name == "adk_request_confirmation"]
+        answer = types.FunctionResponse(id=request.id, name=request.name, response={"confirmed": True})
+        events = talk.say(types.Part(function_response=answer))
+    assert {"result": "posted"} in outputs(events)
+    assert list(world.fake.runs) == ["run-0"]
+
+
+def test_a_stopped_call_cancels_its_run(world: World) -> None:
+    talk = Talk(world, A2SToolset(world.asynchronous(), [pin(SLOW)]), ("WaitLong", {}))
+
+    async def follow() -> None:
+        words = types.Content(role="user", parts=[text("go")])
+        events = talk.runner.run_async(user_id="ann", session_id=talk.session.id, new_message=words)
+        async for _ in events:
+            pass
+
+    async def stop() -> None:
+        task = asyncio.ensure_future(follow())
+        await asyncio.to_thread(world.fake.is_followed.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    world.run(stop())
+    assert world.fake.runs["run-0"]["status"] == "cancelled"
+
+
+def test_the_same_call_twice_is_one_run(world: World) -> None:
+    context: Any = SimpleNamespace(
+        tool_confirmation=None, session=SimpleNamespace(id="s"), function_call_id="1"
+    )
+
+    async def call() -> Any:
+        (tool,) = await A2SToolset(world.asynchronous(), [pin(COUNTRY)]).get_tools()
+        return await tool.run_async(args={"code": "FR"}, tool_context=context)
+
+    assert world.run(call()) == world.run(call())
+    assert len(world.fake.runs) == 1

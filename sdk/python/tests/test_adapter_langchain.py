@@ -16,7 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from a2s.adapters.langchain import A2STools
-from fake_a2s import COUNTRY, TWEET, WIPE, pin
+from fake_a2s import COUNTRY, SLOW, TWEET, TWICE, WIPE, pin
 from support import Json
 from worlds import World
 
@@ -131,3 +131,43 @@ def test_tool_search(world: World, is_async: bool) -> None:
     result = asyncio.run(agent.ainvoke(question)) if is_async else agent.invoke(question)
     assert outputs(result) == [{"capital": "Paris", "code": "FR"}]
     assert model.bound[0] == ["GetCountry"]
+
+
+def test_two_approvals_are_two_interrupts(world: World) -> None:
+    def graph() -> Any:
+        # The tools of another process know nothing of the first question.
+        tools = A2STools(world.synchronous(), approver=world.synchronous(owner=True)).tools([pin(TWICE)])
+        return create_agent(model, tools, checkpointer=memory)
+
+    model, memory = script(("PostTwice", {"text": "hi"})), InMemorySaver()
+    first = graph().invoke(ask("go"), THREAD)["__interrupt__"]
+    assert first[0].value["approvals"][0]["id"] == "approval-run-0"
+    second = graph().invoke(Command(resume=True), THREAD)["__interrupt__"]
+    assert second[0].value["approvals"][0]["id"] == "second-run-0"
+    assert world.fake.decisions == {"approval-run-0": "approve"}
+    # The first yes is not one for the second question.
+    graph().invoke(Command(resume=False), THREAD)
+    assert world.fake.decisions["second-run-0"] == "reject"
+    assert list(world.fake.runs) == ["run-0"]
+    assert world.fake.tweets == []
+
+
+def test_a_stopped_call_cancels_its_run(world: World) -> None:
+    agent: Any = create_agent(script(("WaitLong", {})), A2STools(world.synchronous()).tools([pin(SLOW)]))
+
+    async def stop() -> None:
+        task = asyncio.ensure_future(agent.ainvoke(ask("go")))
+        await asyncio.to_thread(world.fake.is_followed.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(stop())
+    assert world.fake.runs["run-0"]["status"] == "cancelled"
+
+
+def test_the_same_call_twice_is_one_run(world: World) -> None:
+    (tool,) = A2STools(world.synchronous()).tools([pin(COUNTRY)])
+    config: Any = {"configurable": {"thread_id": "1", "checkpoint_ns": "tools:1"}}
+    assert tool.invoke({"code": "FR"}, config) == tool.invoke({"code": "FR"}, config)
+    assert len(world.fake.runs) == 1

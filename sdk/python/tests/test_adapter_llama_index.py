@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 
+import a2s
 from a2s.adapters.llama_index import A2STools
-from fake_a2s import COUNTRY, TWEET, WIPE, pin
+from fake_a2s import COUNTRY, SLOW, TWEET, TWICE, WIPE, pin
 from support import Json
 from worlds import World
 
@@ -83,3 +86,39 @@ def test_tool_search(world: World) -> None:
     )
     assert results == [{"capital": "Paris", "code": "FR"}]
     assert offered[0] == ["GetCountry"]
+
+
+def test_each_approval_is_asked_about(world: World) -> None:
+    asked: list[str] = []
+
+    def decide(waiting: a2s.NeedsApproval, approval: Any) -> bool:
+        asked.append(approval["id"])
+        return True
+
+    approver = world.synchronous(owner=True)
+    tools = A2STools(world.synchronous(), approver=approver, on_approval=decide)
+    documents = [pin(TWEET), pin(TWICE)]
+    calls = [("PostTweet", {"text": "one"}), ("PostTwice", {"text": "two"})]
+    results, _ = run_agent(world, tools.tools(documents), *calls)
+    assert (results, world.fake.tweets) == (["posted", "posted"], ["one", "two"])
+    assert asked == ["approval-run-0", "approval-run-1", "second-run-1"]
+
+
+def test_the_same_call_goes_on_with_the_run_that_waits(world: World) -> None:
+    tools = A2STools(world.synchronous()).tools([pin(TWEET)])
+    results, _ = run_agent(world, tools, *[("PostTweet", {"text": "hi"})] * 2)
+    assert [result["run"] for result in results] == ["run-0", "run-0"]
+
+
+def test_a_stopped_call_cancels_its_run(world: World) -> None:
+    (tool,) = A2STools(world.synchronous()).tools([pin(SLOW)])
+
+    async def stop() -> None:
+        task = asyncio.ensure_future(tool.acall())  # type: ignore[attr-defined]
+        await asyncio.to_thread(world.fake.is_followed.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    world.run(stop())
+    assert world.fake.runs["run-0"]["status"] == "cancelled"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 from agents import Agent, Runner, set_tracing_disabled
 from agents.testing import ScriptedModel, assistant_message, function_call
+from agents.tool_context import ToolContext
 
 import a2s
 from a2s.adapters.openai_agents import A2STools
-from fake_a2s import COUNTRY, TWEET, WIPE, pin
+from fake_a2s import COUNTRY, SLOW, TWEET, TWICE, WIPE, pin
 from support import Json
 from worlds import World
 
@@ -110,8 +112,10 @@ def test_search_toolset(world: World) -> None:
     assert plan["steps"][0]["url"] == "https://x.example"
     assert ran == {"capital": "Paris", "code": "FR"}
     assert nothing["nearest"] == ["GetCountry: Looks up facts"]
-    starts = [r.json() for r in world.fake.received if r.path == "/v1/executions"]
-    assert [(s["checksum"], s["intent"]) for s in starts] == [(COUNTRY["checksum"], "facts about a country")]
+    # The run is the plan that was made for the question of whether a person must approve it.
+    (started,) = (r.json() for r in world.fake.received if r.path == "/v1/executions")
+    assert world.fake.plans[started["plan"]]["checksum"] == COUNTRY["checksum"]
+    assert started["intent"] == "facts about a country"
 
 
 def test_find(world: World) -> None:
@@ -148,3 +152,45 @@ def test_wrong_arguments(world: World) -> None:
         function_call("run_capability", {"capability": "x", "inputs": [1]}, call_id="3"),
     ]
     assert [o["error"] for o in outputs(run_agent(world, tools, *calls))] == ["InvalidInput"] * 3
+
+
+def made(world: World, *documents: Json) -> list[Any]:
+    async def tools() -> Any:
+        approver = world.asynchronous(owner=True)
+        return await A2STools(world.asynchronous(), approver=approver).tools([pin(it) for it in documents])
+
+    return world.run(tools())  # type: ignore[no-any-return]
+
+
+def test_two_approvals_are_two_questions(world: World) -> None:
+    calls = [function_call("PostTwice", {"text": "hi"}, call_id=str(number)) for number in (1, 2)]
+    first, second = outputs(run_agent(world, made(world, TWICE), *calls, decide="approve"))
+    assert (first["error"], second) == ("NeedsApproval", "posted")
+    # The second call has gone on with the run of the first.
+    assert list(world.fake.runs) == ["run-0"]
+    assert world.fake.decisions == {"approval-run-0": "approve", "second-run-0": "approve"}
+
+
+def test_a_stopped_call_cancels_its_run(world: World) -> None:
+    async def stop() -> None:
+        tools = await A2STools(world.asynchronous()).tools([pin(SLOW)])
+        model = ScriptedModel([[function_call("WaitLong", {}, call_id="1")]])
+        task = asyncio.ensure_future(Runner.run(Agent(name="t", model=model, tools=list(tools)), "go"))
+        await asyncio.to_thread(world.fake.is_followed.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    world.run(stop())
+    assert world.fake.runs["run-0"]["status"] == "cancelled"
+
+
+def test_the_same_call_twice_is_one_run(world: World) -> None:
+    (tool,) = made(world, COUNTRY)
+
+    async def call() -> Any:
+        call = {"tool_name": "GetCountry", "tool_call_id": "1", "tool_arguments": '{"code": "FR"}'}
+        return await tool.on_invoke_tool(ToolContext(context=None, **call), '{"code": "FR"}')
+
+    assert world.run(call()) == world.run(call())
+    assert len(world.fake.runs) == 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from pydantic_ai.models.test import TestModel
 
 import a2s
 from a2s.adapters.pydantic_ai import A2SToolset
-from fake_a2s import COUNTRY, TWEET, WIPE, pin
+from fake_a2s import COUNTRY, SLOW, TWEET, TWICE, WIPE, pin
 from support import Json
 from worlds import World
 
@@ -119,3 +121,44 @@ def test_a_lying_registry(world: World) -> None:
     world.fake.lies = True
     with pytest.raises(a2s.ChecksumMismatch):
         world.run(make(world, Script(), COUNTRY).run("go"))
+
+
+def test_two_approvals_are_two_deferrals(world: World) -> None:
+    approver = world.asynchronous(owner=True)
+    agent = make(world, Script(("PostTwice", {"text": "hi"})), TWICE, approver=approver)
+    result = world.run(agent.run("go"))
+    for decided in ({}, {"approval-run-0": "approve"}):
+        assert world.fake.decisions == decided
+        (call,) = result.output.approvals
+        answers = DeferredToolResults(approvals={call.tool_call_id: True})
+        result = world.run(agent.run(message_history=result.all_messages(), deferred_tool_results=answers))
+    assert (result.output, world.fake.tweets) == ("done", ["hi"])
+    assert list(world.fake.runs) == ["run-0"]
+
+
+def test_a_stopped_call_cancels_its_run(world: World) -> None:
+    agent = make(world, Script(("WaitLong", {})), SLOW)
+
+    async def stop() -> None:
+        task = asyncio.ensure_future(agent.run("go"))
+        await asyncio.to_thread(world.fake.is_followed.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    world.run(stop())
+    assert world.fake.runs["run-0"]["status"] == "cancelled"
+
+
+def test_the_same_call_twice_is_one_run(world: World) -> None:
+    toolset = A2SToolset(world.asynchronous(), [pin(COUNTRY)])
+    context: Any = SimpleNamespace(
+        tool_call_approved=False, conversation_id="c", run_id="r", tool_call_id="1"
+    )
+
+    async def call() -> Any:
+        tool = (await toolset.get_tools(context))["GetCountry"]
+        return await toolset.call_tool("GetCountry", {"code": "FR"}, context, tool)
+
+    assert world.run(call()) == world.run(call())
+    assert len(world.fake.runs) == 1

@@ -44,6 +44,8 @@ SYNCHRONOUS = {
     "AsyncTool": "Tool",
     "AsyncToolbox": "Toolbox",
     "AsyncTransport": "Transport",
+    "AsyncAsk": "Ask",
+    "AsyncWork": "Work",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",
@@ -53,6 +55,7 @@ SYNCHRONOUS = {
     "asynchronous": "synchronous",
     "asynccontextmanager": "contextmanager",
     "aiter_bytes": "iter_bytes",
+    "async_complete": "complete",
     "asyncio": "time",
 }
 

@@ -1,7 +1,8 @@
 /** Checksums of documents, computed on this side. */
-import { A2SError, asError, ChecksumMismatch, messageOf } from "./errors.js";
+import { A2SError, asError, ChecksumMismatch, InvalidDocument, messageOf } from "./errors.js";
 import { canonicalize, type JsonValue, parseJson } from "./json.js";
 import type { CapabilityRef } from "./types.js";
+import { checkVersion, fullVersion } from "./versions.js";
 
 /** A document of a capability, as the registry serves it. */
 export interface CapabilityDocument {
@@ -74,7 +75,7 @@ function checkLimits(value: unknown, level: number): void {
  * Returns the document of a text if it has the expected name, version and checksum. Without an expected
  * checksum, it is the one that the document states.
  *
- * @throws ChecksumMismatch, or another A2SError if the text is not a document
+ * @throws ChecksumMismatch; Drifted for another version; InvalidDocument if the text is not a document
  */
 export async function readDocument(text: string, expected: Reference): Promise<CapabilityDocument> {
     const { name, version, checksum } = expected;
@@ -85,22 +86,18 @@ export async function readDocument(text: string, expected: Reference): Promise<C
         if (!isDocument(document)) {
             throw new TypeError("it is not a document");
         }
-        if (document.name !== name) {
-            throw new TypeError(`it has the name ${JSON.stringify(document.name)}`);
-        }
-        if (version && fullVersion(document.version) !== fullVersion(version)) {
-            throw new TypeError(`it has the version ${JSON.stringify(document.version)}`);
-        }
         computed = await computeChecksum(document);
     } catch (error) {
         if (error instanceof A2SError) {
             throw error;
         }
-        throw new A2SError(`the document of \`${name}\` cannot be trusted: ${messageOf(error)}`, {
+        throw new InvalidDocument(`the document of \`${name}\` cannot be trusted: ${messageOf(error)}`, {
             cause: asError(error),
         });
     }
-    return compare(document, computed, checksum ?? document.checksum);
+    compare(document, computed, checksum ?? document.checksum);
+    checkVersion(document, name, version);
+    return document;
 }
 
 /**
@@ -140,11 +137,4 @@ export async function referenceTo(document: CapabilityDocument): Promise<Capabil
         version: fullVersion(document.version),
         checksum: await computeChecksum(document),
     };
-}
-
-/** Returns a version with three parts: documents may write `1.0` for `1.0.0`. */
-function fullVersion(version: string): string {
-    const core = /^[0-9.]*/.exec(version)?.[0] ?? "";
-    const missing = 3 - core.split(".").length;
-    return core + ".0".repeat(core === "" ? 0 : Math.max(0, missing)) + version.slice(core.length);
 }

@@ -36,7 +36,7 @@ export class A2SError extends Error {
     /** The status of the response of A2S; at the end of a run, that of the service. */
     readonly status: number | undefined;
     /** The run, if the error is its end. */
-    readonly run: Run | undefined;
+    run: Run | undefined;
     /** The body of the response, if A2S described the error. */
     readonly problem: Problem | undefined;
 
@@ -49,6 +49,12 @@ export class A2SError extends Error {
         this.status = details.status;
         this.run = details.run;
         this.problem = details.problem;
+    }
+
+    /** Names the run that the error is about, unless it has one. */
+    of(run: Run): this {
+        this.run ??= run;
+        return this;
     }
 }
 
@@ -65,11 +71,20 @@ export class NeedsApproval extends A2SError {
         this.approvals = details.run?.approvals ?? [];
     }
 
-    /** Waits until a person has decided and the run has ended. Returns the run, or throws the error of its end. */
+    /**
+     * Waits until a person has decided about these approvals and the run has ended. Returns the run, or throws the
+     * error of its end; that is a `NeedsApproval` when the run waits for a further approval.
+     */
     async wait(options: WaitOptions = {}): Promise<Run> {
         return runOf(this).waitForDecision(options);
     }
 }
+
+/**
+ * The caller has stopped waiting for a run: its time is over, or it has aborted the call. `run` is the run, which
+ * is cancelled or goes on, as `onAbort` says; `cause` is the reason of the signal.
+ */
+export class Interrupted extends A2SError {}
 
 /** An input is missing. */
 export class MissingInput extends A2SError {
@@ -90,9 +105,9 @@ export class Drifted extends A2SError {
     /** The differences, in words. */
     readonly differences: string[];
 
-    constructor(message: string, details: ErrorDetails = {}) {
+    constructor(message: string, details: ErrorDetails & { differences?: string[] } = {}) {
         super(message, details);
-        this.differences = listOf(details.problem?.differences);
+        this.differences = details.differences ?? listOf(details.problem?.differences);
     }
 }
 
@@ -165,6 +180,7 @@ const CLASSES = {
     InvalidInput,
     Drifted,
     ChecksumMismatch,
+    Interrupted,
     OutcomeUnknown,
     NotReachable,
     InvalidDocument,
@@ -180,7 +196,7 @@ for (const [name, errorClass] of Object.entries(CLASSES)) {
     errorClass.prototype.name = name;
 }
 
-type ClassName = Exclude<keyof typeof CLASSES, "ChecksumMismatch">;
+type ClassName = Exclude<keyof typeof CLASSES, "ChecksumMismatch" | "Interrupted">;
 
 /** Returns the error of the class that the code has in the table, or else of another class. */
 function makeError(otherwise: ClassName, message: string, details: ErrorDetails): A2SError {

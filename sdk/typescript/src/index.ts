@@ -9,6 +9,7 @@ export {
     Denied,
     Drifted,
     type ErrorDetails,
+    Interrupted,
     InvalidDocument,
     InvalidInput,
     MissingInput,
@@ -32,7 +33,7 @@ export {
     type SearchOptions,
     type StateOptions,
 } from "./registry.js";
-export { Plan, type ResumeOptions, Run, type WaitOptions } from "./run.js";
+export { type OnAbort, Plan, type ResumeOptions, Run, type WaitOptions } from "./run.js";
 export { SearchResult } from "./search.js";
 export type { RegistryOptions, RetryOptions } from "./settings.js";
 export type { RequestOptions } from "./transport.js";

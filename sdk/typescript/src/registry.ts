@@ -7,9 +7,9 @@ import {
     readDocument,
     referenceTo,
 } from "./checksum.js";
-import { A2SError, errorOfResponse, InvalidInput, NotReachable } from "./errors.js";
+import { A2SError, Drifted, errorOfResponse, InvalidInput, NotReachable } from "./errors.js";
 import { parseJson } from "./json.js";
-import { isPlan, Plan, type ResumeOptions, Run, type RunHost, startPlan } from "./run.js";
+import { isPlan, type OnAbort, Plan, type ResumeOptions, Run, type RunHost, startPlan } from "./run.js";
 import { SearchResult } from "./search.js";
 import { completeSettings, type RegistryOptions } from "./settings.js";
 import { type ApiRequest, path, type RequestOptions, Transport } from "./transport.js";
@@ -85,12 +85,16 @@ import type {
     Values,
     VerifyResponse,
 } from "./types.js";
+import { compareWithHit } from "./versions.js";
 
 /**
  * What names a capability: a hit, an entry of a list, a reference or a document; or a text such as
  * `GetCountry`, `GetCountry@1.0.0` or `GetCountry@1.0.0#sha256:…`.
  */
 export type Capability = string | SearchHit | CapabilitySummary | Reference | CapabilityDocument;
+
+/** The time for which an aborted caller waits for the response to a start, in milliseconds. */
+const ABORT_GRACE = 1_000;
 
 /** Options of a search. */
 export interface SearchOptions extends RequestOptions {
@@ -136,6 +140,8 @@ export interface RunOptions extends RequestOptions {
     idempotencyKey?: string;
     /** Whether to wait for the end of the run (true). */
     wait?: boolean;
+    /** The fate of the run if the call is aborted: it is cancelled (`cancel`, the default), or goes on (`detach`). */
+    onAbort?: OnAbort;
 }
 
 /** Options of events. */
@@ -217,13 +223,18 @@ export class A2SRegistry {
      * a hit or a reference, the right one is theirs; for a document, or a reference without one, it is the
      * one that the document states. A document is not fetched.
      *
-     * @throws ChecksumMismatch
+     * @throws ChecksumMismatch; Drifted for another version than the wanted one, and for a hit with other words,
+     * permissions or inputs than its document
      */
     async verifyChecksum(capability: Capability, options: RequestOptions = {}): Promise<CapabilityDocument> {
         if (isDocument(capability)) {
             return checkDocument(capability);
         }
-        return this.#fetchDocument(await toReference(capability), options);
+        const document = await this.#fetchDocument(await toReference(capability), options);
+        if (typeof capability !== "string") {
+            compareWithHit(capability, document);
+        }
+        return document;
     }
 
     async #fetchDocument(reference: Reference, options: RequestOptions): Promise<CapabilityDocument> {
@@ -383,14 +394,17 @@ export class A2SRegistry {
         const { inputs, session, preview, lock } = options;
         const body = { ...(await toReference(capability)), inputs, session, preview, lock };
         const request = { ...post("/v1/plans", body), repeatable: true };
-        return new Plan(this.#host, await this.#transport.call<PlanResponse>(request, options));
+        const plan = await this.#transport.call<PlanResponse>(request, options);
+        checkVersion(plan.capability, body.checksum ?? undefined);
+        return new Plan(this.#host, plan);
     }
 
     /**
-     * Runs a capability or a plan, and returns the run when it has ended.
+     * Runs a capability or a plan, and returns the run when it has ended. If the signal is aborted before, the run
+     * is cancelled, or goes on with `onAbort: "detach"`.
      *
      * @throws the error of the end of the run: Denied, NeedsApproval, OutcomeUnknown, NotReachable,
-     * InvalidInput or RunFailed
+     * InvalidInput or RunFailed; Interrupted, which has the run, if the signal is aborted
      */
     run<C extends Capability | PlanResponse>(
         capability: C,
@@ -400,7 +414,7 @@ export class A2SRegistry {
         const execution = await toExecution(capability, options);
         const request = post("/v1/executions", execution);
         request.headers = { "Idempotency-Key": options.idempotencyKey ?? newKey() };
-        return this.#start(request, options);
+        return this.#start(request, await wantedChecksum(capability), options);
     }
 
     /** Runs a capability because of an event, like {@link run}. The same event gives the same run. */
@@ -411,13 +425,19 @@ export class A2SRegistry {
     ): Promise<Run<OutputOf<C>>>;
     async trigger(event: TriggerEvent, capability: Capability, options: RunOptions = {}): Promise<Run> {
         const execution = await toExecution(capability, options);
-        return this.#start(post("/v1/triggers", { event, execution }), options);
+        const request = post("/v1/triggers", { event, execution });
+        return this.#start(request, await wantedChecksum(capability), options);
     }
 
-    async #start(request: ApiRequest, options: RunOptions): Promise<Run> {
-        const waits = options.wait ?? true;
-        const run = await this.#callRun({ ...request, repeatable: true, unlimited: waits }, options);
-        return waits ? run.wait(options) : run;
+    /** Starts a run, and waits for its end. The response to a start comes at once. */
+    async #start(request: ApiRequest, wanted: string | undefined, options: RunOptions): Promise<Run> {
+        const { signal, wait = true, onAbort = "cancel" } = options;
+        signal?.throwIfAborted();
+        // A start is not aborted: the run could have begun, without anybody who knows its id.
+        const started = this.#callRun({ ...request, repeatable: true }, {});
+        const run = await untilAborted(started, signal, (late) => onAbort === "cancel" && late.cancel());
+        checkVersion(run, wanted, run);
+        return wait || signal?.aborted ? run.own(onAbort, options, () => run.wait(options)) : run;
     }
 
     async #callRun(request: ApiRequest, options: RequestOptions): Promise<Run> {
@@ -425,7 +445,12 @@ export class A2SRegistry {
     }
 
     get #host(): RunHost {
-        return { registry: this, pause: (length, signal) => this.#transport.pause(length, signal) };
+        return {
+            registry: this,
+            pause: (length, signal) => this.#transport.pause(length, signal),
+            read: (id, options) => this.#transport.call(get(path`/v1/executions/${id}`), options, true),
+            follow: (id, after, options) => this.#follow(id, after, options, true),
+        };
     }
 
     /** Returns a run. */
@@ -483,11 +508,21 @@ export class A2SRegistry {
      * continues without a gap.
      */
     events(id: string, options: EventOptions = {}): AsyncGenerator<Event, void, void> {
+        return this.#follow(id, options.after ?? 0, options, false);
+    }
+
+    #follow(
+        id: string,
+        after: number,
+        options: RequestOptions,
+        isPatient: boolean,
+    ): AsyncGenerator<Event, void, void> {
         return this.#transport.follow<Event>(
             get(path`/v1/executions/${id}/events`),
-            options.after ?? 0,
+            after,
             (message) => message.event === "run_finished" || message.event === "run_waiting",
             options,
+            isPatient,
         );
     }
 
@@ -816,11 +851,55 @@ async function toExecution(
     capability: Capability | PlanResponse,
     options: RunOptions,
 ): Promise<ExecutionRequest> {
-    const { inputs, session, intent, lock, wait = true } = options;
+    const { inputs, session, intent, lock } = options;
     const start = isPlan(capability)
         ? startPlan(capability)
         : { ...(await toReference(capability)), ...given({ inputs, session, lock }) };
-    return { ...start, ...given({ intent, wait: wait || undefined }) };
+    return { ...start, ...given({ intent }) };
+}
+
+/**
+ * Waits for work that is not aborted. After an abort it waits for a second more; if the work ends still later, it is
+ * undone.
+ */
+async function untilAborted<T>(
+    work: Promise<T>,
+    signal: AbortSignal | undefined,
+    undo: (done: T) => unknown,
+): Promise<T> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let leave = () => {};
+    const left = new Promise<never>((_, reject) => {
+        leave = () => {
+            timer = setTimeout(() => {
+                work.then(undo).catch(() => undefined);
+                reject(signal?.reason);
+            }, ABORT_GRACE);
+        };
+    });
+    signal?.addEventListener("abort", leave, { once: true });
+    try {
+        return await Promise.race([work, left]);
+    } finally {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", leave);
+    }
+}
+
+/** Returns the checksum that a run must have, if the caller has named one. */
+async function wantedChecksum(capability: Capability | PlanResponse): Promise<string | undefined> {
+    const named = isPlan(capability) ? capability.capability : await toReference(capability);
+    return named.checksum ?? undefined;
+}
+
+/** Throws `Drifted` when the executor has taken another content than the wanted one. */
+function checkVersion(taken: { checksum?: string | null }, wanted: string | undefined, run?: Run): void {
+    if (wanted && taken?.checksum !== wanted && taken?.checksum !== `sha256:${wanted}`) {
+        throw new Drifted(`the executor has taken ${taken?.checksum}, not ${wanted}`, {
+            hint: "Do not trust this executor: it does not run what was asked for.",
+            run,
+        });
+    }
 }
 
 /** Returns the reference to what names a capability. */

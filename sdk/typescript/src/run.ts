@@ -1,5 +1,13 @@
 /** Plans and runs: the objects of the API, with what can be done with them. */
-import { A2SError, errorOfRun, MissingInput, NeedsApproval } from "./errors.js";
+import {
+    A2SError,
+    asError,
+    errorOfRun,
+    Interrupted,
+    InvalidInput,
+    MissingInput,
+    NeedsApproval,
+} from "./errors.js";
 import type { A2SRegistry, EventOptions, RunOptions } from "./registry.js";
 import type { RequestOptions } from "./transport.js";
 import type {
@@ -22,10 +30,17 @@ export interface ResumeOptions extends RequestOptions {
     outputs?: Values;
 }
 
+/** The fate of a run whose caller does not wait for it any more: it is cancelled, or goes on. */
+export type OnAbort = "cancel" | "detach";
+
 /** What a run and a plan need of their registry. */
 export interface RunHost {
     registry: A2SRegistry;
     pause: (length: "pause" | "approvalPause", signal: AbortSignal | undefined) => Promise<void>;
+    /** Reads a run that is waited for: a restart of A2S is no reason to give up. */
+    read: (id: string, options: RequestOptions) => Promise<RunRecord>;
+    /** Gives the events of a run that is waited for. */
+    follow: (id: string, after: number, options: RequestOptions) => AsyncGenerator<Event, void, void>;
 }
 
 export interface Run<Output = unknown> extends RunRecord {
@@ -56,17 +71,57 @@ export class Run<Output = unknown> {
     }
 
     /**
-     * Waits until the run has ended, and returns it. A run at rest sends nothing.
+     * Waits until the run has ended, and returns it. A run at rest sends nothing. If the wait is aborted, the run
+     * goes on.
      *
-     * @throws the error of a run that did not succeed, or that waits for a person
+     * @throws the error of a run that did not succeed, or that waits for a person; Interrupted
      */
     async wait(options: WaitOptions = {}): Promise<this> {
+        return this.own("detach", options, () => this.#wait(options));
+    }
+
+    /**
+     * Waits until a person has decided about the approvals of the run and it has ended, and returns it.
+     *
+     * @throws the error of a run that did not succeed, or that waits for a further approval; Interrupted
+     */
+    async waitForDecision(options: WaitOptions = {}): Promise<this> {
+        return this.own("detach", options, () => this.#waitForDecision(options));
+    }
+
+    /**
+     * Does work that waits for the run. If the signal is aborted, the run is cancelled, or goes on.
+     *
+     * @throws Interrupted with the run, or the error of the work
+     */
+    async own<T>(onAbort: OnAbort, { signal }: WaitOptions, work: () => Promise<T>): Promise<T> {
+        try {
+            signal?.throwIfAborted();
+            return await work();
+        } catch (error) {
+            if (!signal?.aborted || (error instanceof Interrupted && onAbort === "detach")) {
+                throw error instanceof A2SError ? error.of(this) : error;
+            }
+            if (onAbort === "cancel") {
+                // The run may have ended; and A2S may be away, then the error has the id of the run.
+                await this.cancel().catch(() => undefined);
+            }
+            const end = onAbort === "cancel" ? "and is cancelled" : "and goes on";
+            throw new Interrupted(`the run ${this.id} was not waited for, ${end}`, {
+                run: this,
+                cause: asError(signal.reason),
+                hint: "Read the run later by its id.",
+            });
+        }
+    }
+
+    async #wait(options: WaitOptions): Promise<this> {
         let after = 0;
         while (!this.#isAtRest()) {
-            for await (const event of this.events({ after, ...options })) {
+            for await (const event of this.#host.follow(this.id, after, options)) {
                 after = event.seq;
             }
-            await this.refresh(options);
+            await this.#read(options);
             if (!this.#isAtRest()) {
                 await this.#host.pause("pause", options.signal);
             }
@@ -77,19 +132,23 @@ export class Run<Output = unknown> {
         return this;
     }
 
-    /**
-     * Waits until a person has decided about the approvals of the run and it has ended, and returns it.
-     *
-     * @throws the error of a run that did not succeed
-     */
-    async waitForDecision(options: WaitOptions = {}): Promise<this> {
+    async #waitForDecision(options: WaitOptions): Promise<this> {
+        const known = new Set(this.approvals?.map(({ id }) => id));
         for (;;) {
-            await this.refresh(options);
-            if (this.status !== "waiting" || !(errorOfRun(this) instanceof NeedsApproval)) {
-                return this.wait(options);
+            await this.#read(options);
+            if (this.status !== "waiting") {
+                return this.#wait(options);
+            }
+            const error = errorOfRun(this);
+            if (!(error instanceof NeedsApproval) || error.approvals.some(({ id }) => !known.has(id))) {
+                throw error;
             }
             await this.#host.pause("approvalPause", options.signal);
         }
+    }
+
+    async #read(options: RequestOptions): Promise<void> {
+        this.#replace(await this.#host.read(this.id, options));
     }
 
     /** Cancels the run, and returns it. It ends when its requests have ended. */
@@ -158,5 +217,5 @@ export function startPlan(plan: PlanResponse): ExecutionRequest {
             missing: plan.missing.map((name) => ({ name, required: true })),
         });
     }
-    throw new A2SError("the plan cannot be started", { hint });
+    throw new InvalidInput("the plan cannot be started", { hint });
 }

@@ -3,14 +3,18 @@ import { asError, InvalidInput, messageOf } from "./errors.js";
 
 const DEFAULT_URL = "http://127.0.0.1:8740";
 
-/** How a request is tried again, and how long things are waited for. Times are in milliseconds. */
+/** Further tries of a request, and pauses. Times are in milliseconds. */
 export interface RetryOptions {
     /** The largest number of attempts (3). */
     attempts?: number;
-    /** The pause after the first attempt (200); each further one is twice as long. */
+    /** The pause after the first attempt (500); each further one is twice as long, up to 10,000, give or take 25 %. */
     pause?: number;
     /** The longest pause (60,000). If A2S wants a longer one, the request is not tried again. */
     maxPause?: number;
+    /** The time, in pauses, for which a lost stream or a run that is waited for is tried again (300,000). */
+    reconnect?: number;
+    /** The silence after which a stream counts as lost (45,000). A2S writes into an idle stream every 15 seconds. */
+    idleTimeout?: number;
     /** The pause between two looks at a run that waits for an approval (2,000). */
     approvalPause?: number;
     /** Makes the pauses. */
@@ -20,8 +24,10 @@ export interface RetryOptions {
 /** Optional settings of a registry. */
 export interface RegistryOptions {
     /** The token. Without it: `A2S_TOKEN`, or the file of `a2s up` if the address is on this machine. */
-    token?: string;
-    /** The time limit of each request, in milliseconds (30,000). Waiting starts and streams have none. */
+    token?: string | undefined;
+    /** Whether the token goes over plain HTTP to other machines, too. Without it: `A2S_ALLOW_INSECURE_TOKENS`. */
+    allowInsecureTokens?: boolean | undefined;
+    /** The time limit of each request, in milliseconds (30,000). Streams have that of their silence. */
     timeout?: number;
     /** How a request is tried again. */
     retry?: RetryOptions;
@@ -44,19 +50,22 @@ export interface Settings {
 /** Completes the settings of a registry. */
 export function completeSettings(address: string | undefined, options: RegistryOptions): Settings {
     const url = parseAddress(address ?? (environment("A2S_URL") || DEFAULT_URL));
+    const known = knownToken(url, options);
     let token: Promise<string | undefined> | undefined;
     return {
         url: url.href.replace(/\/+$/, ""),
         findToken: () => {
-            token ??= findToken(url, options.token);
+            token ??= known || !isLoopback(url.hostname) ? Promise.resolve(known) : readTokenFile();
             return token;
         },
         onBehalfOf: options.onBehalfOf,
         timeout: options.timeout ?? 30_000,
         retry: {
             attempts: options.retry?.attempts ?? 3,
-            pause: options.retry?.pause ?? 200,
+            pause: options.retry?.pause ?? 500,
             maxPause: options.retry?.maxPause ?? 60_000,
+            reconnect: options.retry?.reconnect ?? 300_000,
+            idleTimeout: options.retry?.idleTimeout ?? 45_000,
             approvalPause: options.retry?.approvalPause ?? 2_000,
             sleep: options.retry?.sleep ?? sleep,
         },
@@ -84,12 +93,28 @@ function parseAddress(address: string): URL {
     }
 }
 
-async function findToken(url: URL, option: string | undefined): Promise<string | undefined> {
-    const token = option ?? environment("A2S_TOKEN");
-    if (token) {
-        return token;
+/**
+ * Returns the token of the options or of the environment. A2S_TOKEN belongs to the origin of A2S_URL; without
+ * A2S_URL, to this machine.
+ *
+ * @throws InvalidInput for a token that would leave this machine over plain HTTP
+ */
+function knownToken(url: URL, options: RegistryOptions): string | undefined {
+    const token = options.token || (ownsToken(url) ? environment("A2S_TOKEN") : undefined);
+    const insecure =
+        options.allowInsecureTokens ?? /^(true|1)$/.test(environment("A2S_ALLOW_INSECURE_TOKENS") ?? "");
+    if (token && url.protocol !== "https:" && !isLoopback(url.hostname) && !insecure) {
+        throw new InvalidInput(`the SDK does not send a token to \`${url.hostname}\` over plain http`, {
+            hint: "Use an https address. If the network itself is protected, allow it with the option `allowInsecureTokens` or with A2S_ALLOW_INSECURE_TOKENS=true.",
+        });
     }
-    return isLoopback(url.hostname) ? readTokenFile() : undefined;
+    return token;
+}
+
+/** Returns whether A2S_TOKEN is meant for the address. */
+function ownsToken(url: URL): boolean {
+    const home = environment("A2S_URL");
+    return home ? parseAddress(home).origin === url.origin : isLoopback(url.hostname);
 }
 
 function isLoopback(host: string): boolean {

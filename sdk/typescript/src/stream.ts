@@ -1,7 +1,7 @@
 /** Server-sent events. */
 
-/** The largest size of an event, in characters. */
-const MAX_EVENT = 1024 * 1024;
+/** The largest size of an event, in characters: that of a response, as the last event of a run has its output. */
+const MAX_EVENT = 64 * 1024 * 1024;
 
 /** One server-sent event. */
 export interface Message {
@@ -9,6 +9,9 @@ export interface Message {
     event: string;
     data: string;
 }
+
+/** A stream without a byte for so long that its connection must be lost. */
+export class SilentStream extends Error {}
 
 /** An event that is larger than {@link MAX_EVENT}, or not text. */
 export class MalformedStream extends Error {}
@@ -18,11 +21,14 @@ export class MalformedStream extends Error {}
  *
  * @throws MalformedStream, or the error of the stream
  */
-export async function* readMessages(body: ReadableStream<Uint8Array>): AsyncGenerator<Message, void, void> {
+export async function* readMessages(
+    body: ReadableStream<Uint8Array>,
+    idleTimeout: number,
+): AsyncGenerator<Message, void, void> {
     let message: Message = { id: "", event: "", data: "" };
     let data: string[] = [];
     let size = 0;
-    for await (const line of readLines(body)) {
+    for await (const line of readLines(body, idleTimeout)) {
         size += line.length;
         if (size > MAX_EVENT) {
             throw tooLarge();
@@ -48,13 +54,16 @@ export async function* readMessages(body: ReadableStream<Uint8Array>): AsyncGene
 }
 
 /** Reads lines, which end with a line feed, with or without a carriage return before it. */
-async function* readLines(body: ReadableStream<Uint8Array>): AsyncGenerator<string, void, void> {
+async function* readLines(
+    body: ReadableStream<Uint8Array>,
+    idleTimeout: number,
+): AsyncGenerator<string, void, void> {
     const reader = body.getReader();
     const decoder = new TextDecoder("utf-8", { fatal: true });
     let rest = "";
     try {
         for (;;) {
-            const { done, value } = await reader.read();
+            const { done, value } = await within(idleTimeout, reader.read());
             if (done) {
                 return;
             }
@@ -69,8 +78,21 @@ async function* readLines(body: ReadableStream<Uint8Array>): AsyncGenerator<stri
             }
         }
     } finally {
-        // The connection ends where the reader of the events wants no more.
-        await reader.cancel().catch(() => undefined);
+        // The connection ends where the reader of the events wants no more. A silent one may not even do that.
+        reader.cancel().catch(() => undefined);
+    }
+}
+
+/** Waits for a value, but not longer than the limit. */
+async function within<T>(limit: number, value: Promise<T>): Promise<T> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const silence = new Promise<never>((_, reject) => {
+        timer = setTimeout(() => reject(new SilentStream(`nothing came for ${limit} ms`)), limit);
+    });
+    try {
+        return await Promise.race([value, silence]);
+    } finally {
+        clearTimeout(timer);
     }
 }
 

@@ -1,13 +1,45 @@
 /** Capabilities as tools of a language model: what all adapters share. */
-import { A2SError, Conflict, Drifted, InvalidInput, MissingInput, NeedsApproval } from "./errors.js";
-import { type A2SRegistry, type Capability, parseReference } from "./registry.js";
-import type { Run } from "./run.js";
+import {
+    A2SError,
+    Conflict,
+    Denied,
+    Drifted,
+    InvalidInput,
+    MissingInput,
+    NeedsApproval,
+    NotFound,
+} from "./errors.js";
+import { canonicalize } from "./json.js";
+import {
+    type A2SRegistry,
+    type Capability,
+    parseReference,
+    type RunOptions,
+    toReference,
+} from "./registry.js";
+import type { Plan, Run } from "./run.js";
 import type { SearchResult } from "./search.js";
 import type { RequestOptions } from "./transport.js";
-import type { InputField, PlanResponse, SearchFilters, SearchHit, Strategy, Values } from "./types.js";
+import type {
+    InputField,
+    PlanResponse,
+    RunApproval,
+    SearchFilters,
+    SearchHit,
+    Strategy,
+    Values,
+} from "./types.js";
 
-/** The most hits that a toolbox remembers. The oldest are forgotten. */
-const MAX_FOUND = 1000;
+/**
+ * The most things of a kind that a toolbox remembers: hits that searches have returned to the model, plans that a
+ * person has seen, and runs that wait for a person. The oldest are forgotten.
+ */
+const MAX_REMEMBERED = 1000;
+
+/** Has a person asked about an approval that a run waits for, and returns the decision. */
+export type Ask = (waiting: NeedsApproval, approval: RunApproval) => boolean | Promise<boolean>;
+
+const CONTINUE = "The same call with the same inputs goes on with this run.";
 
 const CAPABILITY = {
     type: "string",
@@ -30,6 +62,8 @@ export interface ToolboxOptions {
      * the guardian wants. Without it, a run waits until somebody approves it at A2S.
      */
     approver?: A2SRegistry;
+    /** Has a person asked about a request that the guardian wants approved, where the host cannot ask within a call. */
+    onApproval?: Ask;
     /** Whether a person is asked before each run. Otherwise before those that the guardian names. */
     alwaysAsk?: boolean;
     /** The session of all runs, whose remembered values are inputs. */
@@ -44,8 +78,19 @@ export interface ToolboxOptions {
 
 /** Options of a call of a tool. */
 export interface ToolCallOptions extends RequestOptions {
-    /** Whether a person has approved this call at the host. */
+    /** Whether a person has approved this call at the host. The yes holds for what the run waits for first. */
     approved?: boolean;
+    /** Has a person asked about each further request that the guardian wants approved. */
+    ask?: Ask;
+    /** The name of the call, by {@link keyOf}: the same key gives the same run. */
+    key?: string | undefined;
+}
+
+/** Returns an idempotency key for the call that these parts name: conversation, call and arguments. */
+export async function keyOf(...parts: unknown[]): Promise<string> {
+    const bytes = new TextEncoder().encode(canonicalize(JSON.parse(JSON.stringify(parts))));
+    const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+    return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** A tool of a language model: one capability, or a part of the search for them. */
@@ -72,6 +117,10 @@ interface Target {
 /** Makes tools from capabilities. */
 export class Toolbox {
     readonly #found = new Map<string, { intent: string; hit: SearchHit }>();
+    readonly #shown = new Map<string, Plan>();
+    /** The runs of calls, by their keys, and those that were reported to the model, by their content. */
+    readonly #begun = new Map<string, string>();
+    readonly #waiting = new Map<string, string>();
 
     constructor(
         private readonly registry: A2SRegistry,
@@ -187,6 +236,8 @@ export class Toolbox {
                 try {
                     return asJson(await run(args, options));
                 } catch (error) {
+                    // The host has stopped the call: it knows the reason, and the run is cancelled.
+                    options.signal?.throwIfAborted();
                     if (error instanceof A2SError) {
                         return asJson(describeError(error));
                     }
@@ -198,15 +249,11 @@ export class Toolbox {
                     return false;
                 }
                 try {
-                    const { capability, inputs } = target(args);
-                    return (
-                        this.options.alwaysAsk === true ||
-                        wantsApproval((await this.#plan(capability, inputs, true, options)).steps)
-                    );
+                    return await this.#needsApproval(target(args), options);
                 } catch (error) {
                     if (error instanceof A2SError) {
                         // The call itself reports the error to the model.
-                        return false;
+                        return this.options.alwaysAsk ?? false;
                     }
                     throw error;
                 }
@@ -214,27 +261,131 @@ export class Toolbox {
         };
     }
 
+    async #needsApproval(target: Target, options: RequestOptions): Promise<boolean> {
+        const call = await nameOf(target);
+        if (this.#waiting.has(call)) {
+            return true;
+        }
+        const plan = await this.#plan(target.capability, target.inputs, true, options);
+        remember(this.#shown, call, plan);
+        return this.options.alwaysAsk === true || wantsApproval(plan.steps);
+    }
+
     async #plan(
         capability: Capability,
         inputs: Values,
         preview: boolean,
         { signal }: RequestOptions,
-    ): Promise<PlanResponse> {
+    ): Promise<Plan> {
         return this.registry.plan(capability, { inputs, preview, signal, ...this.#session() });
     }
 
-    async #run({ capability, inputs, intent }: Target, options: ToolCallOptions): Promise<unknown> {
-        const { signal, approved } = options;
-        const words = intent === undefined ? {} : { intent };
-        try {
-            const run = await this.registry.run(capability, { inputs, signal, ...words, ...this.#session() });
-            return run.output;
-        } catch (error) {
-            if (error instanceof NeedsApproval && approved && this.options.approver !== undefined) {
-                return (await approve(error, this.options.approver, { signal })).output;
-            }
-            throw error;
+    async #run(target: Target, options: ToolCallOptions): Promise<unknown> {
+        const call = await nameOf(target);
+        const run = await this.#begin(call, target, options);
+        return run.own("cancel", options, async () => (await this.#settle(call, run, options)).output);
+    }
+
+    /** Returns the run of this call, or the one that an equal call has left waiting; else starts one. */
+    async #begin(call: string, target: Target, { key, signal }: ToolCallOptions): Promise<Run> {
+        const { capability, inputs, intent } = target;
+        const known = this.#begun.get(key ?? "") ?? this.#waiting.get(call);
+        if (known !== undefined) {
+            return this.registry.getRun(known, { signal });
         }
+        const start = {
+            signal,
+            wait: false,
+            ...(intent !== undefined && { intent }),
+            ...(key !== undefined && { idempotencyKey: key }),
+        };
+        const shown = this.#shown.get(call);
+        this.#shown.delete(call);
+        const run = shown?.token
+            ? await this.#runShown(shown, target, start)
+            : await this.registry.run(capability, { inputs, ...start, ...this.#session() });
+        if (key !== undefined) {
+            remember(this.#begun, key, run.id);
+        }
+        return run;
+    }
+
+    /** Runs the plan that a person has seen. */
+    async #runShown(shown: Plan, { capability, inputs }: Target, start: RunOptions): Promise<Run> {
+        try {
+            return await shown.run(start);
+        } catch (error) {
+            if (!(error instanceof NotFound)) {
+                throw error;
+            }
+            // Its token has expired: plans that show the same are the same.
+            const plan = await this.#plan(capability, inputs, true, start);
+            const look = ({ capability: taken, steps }: Plan): string => canonicalize(asJson([taken, steps]));
+            if (look(plan) !== look(shown)) {
+                throw new Drifted("the run would differ from the plan that was shown");
+            }
+            return plan.run(start);
+        }
+    }
+
+    /** Waits for the end of a run, and has a person asked about each approval that it waits for. */
+    async #settle(call: string, run: Run, options: ToolCallOptions): Promise<Run> {
+        const { approver } = this.options;
+        const { signal, ask = this.options.onApproval } = options;
+        let { approved = false } = options;
+        // Another run has used up these approvals, so that the yes for this run still holds.
+        const unused = new Set<string>();
+        let waiting: NeedsApproval | undefined;
+        for (;;) {
+            try {
+                const done = await (waiting === undefined
+                    ? run.wait({ signal })
+                    : run.waitForDecision({ signal }));
+                this.#waiting.delete(call);
+                return done;
+            } catch (error) {
+                if (!(error instanceof NeedsApproval)) {
+                    this.#waiting.delete(call);
+                    throw error;
+                }
+                waiting = error;
+            }
+            for (const approval of waiting.approvals) {
+                const subject = subjectOf(approval);
+                const isCovered = approved || unused.has(subject);
+                if (isCovered ? approver === undefined : ask === undefined) {
+                    remember(this.#waiting, call, run.id);
+                    throw waiting;
+                }
+                if (!isCovered && !(await ask?.(waiting, approval))) {
+                    await this.#reject(waiting, run);
+                }
+                unused.delete(subject);
+                if (
+                    approver !== undefined &&
+                    !(await isDecidedBy(approver.approve(approval.id, { signal })))
+                ) {
+                    unused.add(subject);
+                }
+            }
+            approved = false;
+            if (approver !== undefined) {
+                // The executor asks the guardian at once, unless the run has gone on by itself.
+                await isDecidedBy(this.registry.resumeRun(run.id, "repeat", { signal }));
+            }
+        }
+    }
+
+    /** Does what a person at the host has decided, and throws `Denied`. */
+    async #reject(waiting: NeedsApproval, run: Run): Promise<never> {
+        const { approver } = this.options;
+        if (approver === undefined) {
+            await run.cancel();
+        }
+        for (const { id } of approver === undefined ? [] : waiting.approvals) {
+            await isDecidedBy(approver?.reject(id));
+        }
+        throw new Denied("a person did not approve the call", { code: waiting.code, run });
     }
 
     #session(): { session?: string } {
@@ -251,12 +402,7 @@ export class Toolbox {
             ...(filters !== undefined && { filters }),
         });
         for (const hit of hits) {
-            const handle = handleOf(hit);
-            this.#found.delete(handle);
-            this.#found.set(handle, { intent, hit });
-        }
-        for (const handle of [...this.#found.keys()].slice(0, -MAX_FOUND)) {
-            this.#found.delete(handle);
+            remember(this.#found, handleOf(hit), { intent, hit });
         }
         return hits;
     }
@@ -278,24 +424,35 @@ export class Toolbox {
     }
 }
 
-/** Approves what a run waits for, has the executor ask the guardian at once, and waits for the end. */
-async function approve(error: NeedsApproval, approver: A2SRegistry, options: RequestOptions): Promise<Run> {
-    const { run } = error;
-    if (run === undefined) {
+/** Returns the name of a call in what a toolbox remembers. */
+async function nameOf({ capability, inputs }: Target): Promise<string> {
+    return canonicalize(asJson([await toReference(capability), inputs]));
+}
+
+function remember<T>(memory: Map<string, T>, name: string, value: T): void {
+    memory.delete(name);
+    memory.set(name, value);
+    for (const oldest of [...memory.keys()].slice(0, -MAX_REMEMBERED)) {
+        memory.delete(oldest);
+    }
+}
+
+/** Returns the subject of an approval: equal for two approvals of one request of a run. */
+function subjectOf({ id: _, guardian: __, expires_at: ___, ...subject }: RunApproval): string {
+    return canonicalize(asJson(subject));
+}
+
+/** Returns whether a decision was accepted: it may have been made already. */
+async function isDecidedBy(decision: Promise<unknown> | undefined): Promise<boolean> {
+    try {
+        await decision;
+        return true;
+    } catch (error) {
+        if (error instanceof NotFound || error instanceof Conflict) {
+            return false;
+        }
         throw error;
     }
-    for (const { id } of error.approvals) {
-        await approver.approve(id, options);
-    }
-    try {
-        await run.resume("repeat", options);
-    } catch (conflict) {
-        // The run may have gone on by itself.
-        if (!(conflict instanceof Conflict)) {
-            throw conflict;
-        }
-    }
-    return run.waitForDecision(options);
 }
 
 /** Returns the name of a tool, in the letters that all models accept. */
@@ -361,13 +518,14 @@ function describePlan(plan: PlanResponse): object {
 }
 
 /** Returns an error as a model reads it: what happened, and what to do. */
-function describeError(error: A2SError): object {
-    const { code, message, hint, next } = error;
+export function describeError(error: A2SError): object {
+    const { code, message, next } = error;
+    const isWaiting = error instanceof NeedsApproval;
     return {
         error: error.name,
         code,
         message,
-        hint,
+        hint: isWaiting ? `${error.hint ?? ""} ${CONTINUE}`.trim() : error.hint,
         next,
         run: error.run?.id,
         missing: error instanceof MissingInput ? error.missing : undefined,

@@ -25,9 +25,11 @@ export interface ApiRequest {
     yaml?: string;
     /** Whether a repetition after a lost connection is safe. `GET`, `PUT` and `DELETE` always are. */
     repeatable?: boolean;
-    /** Whether only the caller limits the time. */
-    unlimited?: boolean;
 }
+
+/** Statuses after which any request may be sent again, and those after which a repetition must be safe. */
+const BUSY = [429, 503];
+const BROKEN = [408, 500, 502, 504];
 
 /** Joins a path of which each value is one segment. */
 export function path(texts: TemplateStringsArray, ...segments: string[]): string {
@@ -64,11 +66,15 @@ class Refusal extends Error {
 export class Transport {
     constructor(private readonly settings: Settings) {}
 
-    /** Sends a request and returns the text of the response. */
-    async text(request: ApiRequest, options: RequestOptions): Promise<string> {
+    /**
+     * Sends a request and returns the text of the response. A patient request is sent again for as long as a
+     * restart of A2S takes.
+     */
+    async text(request: ApiRequest, options: RequestOptions, isPatient = false): Promise<string> {
         const { timeout } = this.settings;
-        return this.#try(request, options.signal, async () => {
-            const limit = request.unlimited || timeout <= 0 ? undefined : AbortSignal.timeout(timeout);
+        const tries = new Tries(this.settings.retry, isRepeatable(request), isPatient);
+        return this.#try(tries, options.signal, async () => {
+            const limit = timeout <= 0 ? undefined : AbortSignal.timeout(timeout);
             const signals = [options.signal, limit].filter((signal) => signal !== undefined);
             const signal = signals.length > 0 ? AbortSignal.any(signals) : undefined;
             try {
@@ -86,16 +92,17 @@ export class Transport {
     }
 
     /** Sends a request and returns the response, which is JSON. */
-    async call<T>(request: ApiRequest, options: RequestOptions): Promise<T> {
-        return parseResponse<T>(await this.text(request, options));
+    async call<T>(request: ApiRequest, options: RequestOptions, isPatient = false): Promise<T> {
+        return parseResponse<T>(await this.text(request, options, isPatient));
     }
 
     /** Sends a request and reads the events of the response, once. */
     async *stream(request: ApiRequest, options: RequestOptions): AsyncGenerator<Message, void, void> {
-        const body = await this.#openStream(request, options.signal);
+        const tries = new Tries(this.settings.retry, isRepeatable(request), false);
+        const body = await this.#try(tries, options.signal, () => this.#openStream(request, options.signal));
         if (body !== null) {
             try {
-                yield* readStream(body, options.signal);
+                yield* this.#readStream(body, options.signal);
             } catch (error) {
                 throw finalError(error);
             }
@@ -111,23 +118,25 @@ export class Transport {
         after: number,
         isLast: (message: Message) => boolean,
         options: RequestOptions,
+        isPatient = false,
     ): AsyncGenerator<T, void, void> {
         let last = after;
-        for (let idle = 1; ; idle++) {
-            const before = last;
+        const tries = new Tries(this.settings.retry, true, isPatient);
+        for (;;) {
             const headers: Record<string, string> = last > 0 ? { "Last-Event-ID": String(last) } : {};
-            const body = await this.#openStream({ ...request, headers }, options.signal);
-            if (body === null) {
-                // There is no further event.
-                return;
-            }
             try {
-                for await (const message of readStream(body, options.signal)) {
+                const body = await this.#openStream({ ...request, headers }, options.signal);
+                if (body === null) {
+                    // There is no further event.
+                    return;
+                }
+                for await (const message of this.#readStream(body, options.signal)) {
                     const sequence = sequenceOf(message);
                     if (sequence <= last) {
                         continue;
                     }
                     last = sequence;
+                    tries.noteProgress();
                     yield parseResponse<T>(message.data);
                     if (isLast(message)) {
                         return;
@@ -136,12 +145,12 @@ export class Transport {
                 // `fetch` of Node reports some lost connections as an orderly end.
                 throw new ConnectionLost(new Error("the stream has ended too early"));
             } catch (error) {
-                idle = last > before ? 1 : idle;
-                if (!(error instanceof ConnectionLost) || idle >= this.settings.retry.attempts) {
+                const pause = tries.nextPause(error);
+                if (pause === undefined) {
                     throw finalError(error);
                 }
+                await this.pause(pause, options.signal);
             }
-            await this.pause(this.#pauseAfter(idle), options.signal);
         }
     }
 
@@ -157,55 +166,60 @@ export class Transport {
         request: ApiRequest,
         signal: AbortSignal | undefined,
     ): Promise<ReadableStream<Uint8Array> | null> {
-        return this.#try(request, signal, async () => {
-            const opened = await this.#open(request, "text/event-stream", signal);
-            if (!opened.ok) {
-                checkStatus(opened, await readText(opened, signal));
-            }
-            // Chromium gives a response without content an empty body.
-            return opened.status === 204 ? null : opened.body;
-        });
+        // The limit is for the begin of the response: then the stream has that of its silence.
+        const limit = new AbortController();
+        const timer = setTimeout(
+            () => limit.abort(new Error("the stream did not begin in time")),
+            this.settings.retry.idleTimeout,
+        );
+        let opened: Response;
+        try {
+            const both = signal === undefined ? limit.signal : AbortSignal.any([signal, limit.signal]);
+            opened = await this.#open(request, "text/event-stream", both);
+        } catch (error) {
+            throw limit.signal.aborted && !signal?.aborted
+                ? new ConnectionLost(asError(limit.signal.reason))
+                : error;
+        } finally {
+            clearTimeout(timer);
+        }
+        if (!opened.ok) {
+            checkStatus(opened, await readText(opened, signal));
+        }
+        // Chromium gives a response without content an empty body.
+        if (opened.status === 204) {
+            return null;
+        }
+        if (!/^text\/event-stream/.test(opened.headers.get("Content-Type") ?? "text/event-stream")) {
+            throw new A2SError("the response is not a stream of events", { status: opened.status });
+        }
+        return opened.body;
+    }
+
+    async *#readStream(
+        body: ReadableStream<Uint8Array>,
+        signal: AbortSignal | undefined,
+    ): AsyncGenerator<Message, void, void> {
+        try {
+            yield* readMessages(body, this.settings.retry.idleTimeout);
+        } catch (error) {
+            throw error instanceof MalformedStream ? new A2SError(error.message) : lost(error, signal);
+        }
     }
 
     /** Makes attempts until one succeeds, or another would be wrong. */
-    async #try<T>(
-        request: ApiRequest,
-        signal: AbortSignal | undefined,
-        attempt: () => Promise<T>,
-    ): Promise<T> {
-        for (let made = 1; ; made++) {
+    async #try<T>(tries: Tries, signal: AbortSignal | undefined, attempt: () => Promise<T>): Promise<T> {
+        for (;;) {
             try {
                 return await attempt();
             } catch (error) {
-                const pause = this.#pauseBeforeRetry(request, error, made);
+                const pause = tries.nextPause(error);
                 if (pause === undefined) {
                     throw finalError(error);
                 }
                 await this.pause(pause, signal);
             }
         }
-    }
-
-    /** Returns the pause before another attempt, or nothing if there must be none. */
-    #pauseBeforeRetry(request: ApiRequest, error: unknown, made: number): number | undefined {
-        const { attempts, maxPause } = this.settings.retry;
-        if (made >= attempts) {
-            return undefined;
-        }
-        if (error instanceof ConnectionLost) {
-            const isRepeatable = request.repeatable ?? request.method !== "POST";
-            return isRepeatable ? this.#pauseAfter(made) : undefined;
-        }
-        if (error instanceof Refusal && (error.status === 429 || error.status === 503)) {
-            const pause = error.retryAfter === undefined ? this.#pauseAfter(made) : error.retryAfter * 1000;
-            return pause <= maxPause ? pause : undefined;
-        }
-        return undefined;
-    }
-
-    #pauseAfter(attempt: number): number {
-        const { pause, maxPause } = this.settings.retry;
-        return Math.min(pause * 2 ** (attempt - 1), maxPause);
     }
 
     /** Sends a request once, and returns the response before its body was read. */
@@ -255,14 +269,46 @@ function queryOf(request: ApiRequest): string {
     return parameters.length > 0 ? `?${parameters.join("&")}` : "";
 }
 
-async function* readStream(
-    body: ReadableStream<Uint8Array>,
-    signal: AbortSignal | undefined,
-): AsyncGenerator<Message, void, void> {
-    try {
-        yield* readMessages(body);
-    } catch (error) {
-        throw error instanceof MalformedStream ? new A2SError(error.message) : lost(error, signal);
+function isRepeatable(request: ApiRequest): boolean {
+    return request.repeatable ?? request.method !== "POST";
+}
+
+/** The tries of one request, or of one stream since its last progress. */
+class Tries {
+    #made = 0;
+    #paused = 0;
+
+    constructor(
+        private readonly retry: Settings["retry"],
+        private readonly isRepeatable: boolean,
+        private isPatient: boolean,
+    ) {}
+
+    /** Begins anew: A2S is there, so that a restart is the likely reason of the next loss. */
+    noteProgress(): void {
+        this.#made = 0;
+        this.#paused = 0;
+        this.isPatient = true;
+    }
+
+    /** Returns the pause before another try, or nothing if there must be none. */
+    nextPause(error: unknown): number | undefined {
+        this.#made += 1;
+        const status = error instanceof Refusal ? error.status : 0;
+        const wanted = error instanceof Refusal ? error.retryAfter : undefined;
+        const { attempts, pause, maxPause, reconnect } = this.retry;
+        const isSafe = this.isRepeatable && (error instanceof ConnectionLost || BROKEN.includes(status));
+        if (!(isSafe || BUSY.includes(status)) || (wanted !== undefined && wanted * 1000 > maxPause)) {
+            return undefined;
+        }
+        const even = Math.min(pause * 2 ** Math.min(this.#made - 1, 16), 10_000, maxPause);
+        this.#paused += even;
+        const isOver = this.isPatient ? this.#paused > reconnect : this.#made >= attempts;
+        if (isOver) {
+            return undefined;
+        }
+        // Clients that a restart has stopped at the same time come back at different times.
+        return wanted === undefined ? even * (0.75 + Math.random() / 2) : wanted * 1000;
     }
 }
 
@@ -321,16 +367,22 @@ function checkStatus(response: Response, text: string): void {
     } catch {
         // A proxy may have sent a page: the status says enough.
     }
-    const retryAfter = readRetryAfter(response.headers.get("Retry-After"));
+    const { headers } = response;
+    const retryAfter = readRetryAfter(headers.get("Retry-After"), headers.get("Date"));
     throw new Refusal(errorOfResponse(response.status, body, retryAfter), response.status, retryAfter);
 }
 
-/** Returns the seconds of the header, which is a number or a date (RFC 9110, section 10.2.3). */
-function readRetryAfter(value: string | null): number | undefined {
+/**
+ * Returns the seconds of the header, which is a number or a date (RFC 9110, section 10.2.3). A date counts from the
+ * `Date` of the response: clocks differ.
+ */
+function readRetryAfter(value: string | null, date: string | null): number | undefined {
     if (value === null) {
         return undefined;
     }
-    const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1000;
+    const now = Date.parse(date ?? "") || Date.now();
+    const isNumber = /^\d{1,9}(\.\d{1,9})?$/.test(value);
+    const seconds = isNumber ? Number(value) : (Date.parse(value) - now) / 1000;
     return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
 }
 

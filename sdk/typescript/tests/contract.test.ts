@@ -4,8 +4,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import { A2SAgent, A2SError, type A2SRegistry, SearchResult } from "@a2s/core";
-import { collect, type Json, type Received, type Reply, ROOT, registryAt, serve } from "./support.js";
+import { A2SAgent, A2SError, A2SRegistry, SearchResult } from "@a2s/core";
+import { collect, type Json, type Received, type Reply, ROOT, serve } from "./support.js";
 
 const FOLDER = join(ROOT, "sdk/contract");
 const FILES = readdirSync(FOLDER)
@@ -60,15 +60,25 @@ async function replay(context: TestContext, recording: Json): Promise<void> {
             return { status: 418 };
         }
         problems.push(...differences(received, exchange.request));
-        return replyOf(exchange.response);
+        return replyOf(exchange.response, () => leaving.abort(new Error("the caller leaves")));
     });
+    const leaving = new AbortController();
+    const kept = { ...process.env };
+    context.after(() => {
+        process.env = kept;
+    });
+    for (const [name, value] of Object.entries<string>(recording.environment ?? {})) {
+        process.env[name] = value.replace("{server}", url);
+    }
 
     /** Makes a call on what an earlier call gave, and then the calls on its own result. */
     const play = async (receiver: unknown, { call, error: expected, ...rest }: Json): Promise<void> => {
         exchanges = [...(rest.exchanges ?? [])];
         let result: unknown;
         try {
-            result = await makeCall(receiver, call, rest.arguments ?? {});
+            const args = rest.arguments ?? {};
+            const leave = args.on_abort === undefined ? {} : { signal: leaving.signal };
+            result = await makeCall(receiver ?? registryOf(url, recording), call, { ...args, ...leave });
         } catch (error) {
             result = error;
         }
@@ -85,7 +95,16 @@ async function replay(context: TestContext, recording: Json): Promise<void> {
             await play(result, next);
         }
     };
-    await play(registryAt(url), recording);
+    await play(undefined, recording);
+}
+
+function registryOf(server: string, { settings = {} }: Json): A2SRegistry {
+    const { url = server, token = "test-token", allow_insecure_tokens, idle_timeout } = settings;
+    return new A2SRegistry(url, {
+        token: token ?? undefined,
+        allowInsecureTokens: allow_insecure_tokens,
+        retry: { sleep: async () => {}, ...(idle_timeout && { idleTimeout: idle_timeout * 1000 }) },
+    });
 }
 
 function differences(received: Received, expected: Json): string[] {
@@ -114,8 +133,16 @@ function parse(text: string): unknown {
     return text === "" ? undefined : JSON.parse(text);
 }
 
-function replyOf({ status, headers, body, text, cut }: Json): Reply {
-    return { status, headers, cut, body: text ?? (body === undefined ? "" : JSON.stringify(body)) };
+function replyOf({ status, headers, body, text, cut, stall, hold, pad }: Json, leave: () => void): Reply {
+    const sent = text ?? (body === undefined ? "" : JSON.stringify(body));
+    const held = hold ? leave : stall ? () => {} : undefined;
+    return {
+        status,
+        headers,
+        cut,
+        body: sent.replace("(pad)", "x".repeat(pad ?? 0)),
+        ...(held && { hold: held }),
+    };
 }
 
 /** Compares the listed members of an error. */

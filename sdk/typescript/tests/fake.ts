@@ -28,6 +28,10 @@ export interface Fake {
     received: Received[];
     /** The documents. Changing one makes the registry lie. */
     documents: Record<string, CapabilityDocument>;
+    /** The approvals that a tweet needs, one after the other. */
+    needed: string[];
+    /** Keeps the weather waiting, and gets a call when its events are followed. */
+    followed: (() => void) | undefined;
     /** References with checksums. */
     weather: string;
     tweet: string;
@@ -44,7 +48,9 @@ export async function startFake(context: TestContext): Promise<Fake> {
         documents[document.name] = { ...document, checksum: await computeChecksum(document) };
     }
     const pins = structuredClone(documents);
-    let approved = false;
+    const fake = { needed: ["a1"], followed: undefined } as unknown as Fake;
+    const approved = new Set<string>();
+    const cancelled = new Set<string>();
 
     const hit = (name: string): Json => {
         const { description, checksum, version } = pins[name] as CapabilityDocument;
@@ -57,21 +63,36 @@ export async function startFake(context: TestContext): Promise<Fake> {
     const run = (name: string): Json => {
         const { checksum, version } = pins[name] as CapabilityDocument;
         const record = { id: `run-${name}`, name, version, checksum, started_at: "" };
+        if (name === "ReadWeather" && fake.followed) {
+            return { ...record, status: cancelled.has(name) ? "cancelled" : "running" };
+        }
         if (name === "ReadWeather") {
             return { ...record, status: "succeeded", output: { weather: "Sunny" } };
         }
-        return approved
+        const waitsFor = fake.needed.find((id) => !approved.has(id));
+        return waitsFor === undefined
             ? { ...record, status: "succeeded", output: { posted: true } }
             : {
                   ...record,
                   status: "waiting",
                   error: { code: "A2S346", message: "a person must approve", hint: "", repeat_safe: true },
-                  approvals: [{ id: "a1", step: "post", guardian: "builtin" }],
+                  approvals: [{ id: waitsFor, step: "post", guardian: "builtin" }],
               };
     };
     const answer = ({ method, path, body }: Received): Reply => {
         const sent = body === "" ? {} : JSON.parse(body);
         const [, , , name = ""] = path.split("/");
+        if (path.endsWith("/events")) {
+            return {
+                status: 200,
+                headers: { "content-type": "text/event-stream" },
+                hold: () => fake.followed?.(),
+            };
+        }
+        if (path.endsWith("/cancel")) {
+            cancelled.add(name.replace("run-", ""));
+            return json(run(name.replace("run-", "")));
+        }
         switch (`${method} ${path.replace(/(capabilities|executions)\/.*/, "$1/")}`) {
             case "GET /v1/capabilities/":
                 return json(documents[name]);
@@ -85,7 +106,7 @@ export async function startFake(context: TestContext): Promise<Fake> {
                 return json({ capabilities: found.map(hit), metadata: found.length > 0 ? {} : { nearest } });
             }
             case "POST /v1/plans": {
-                const wanted = sent.name === "PostTweet" && sent.preview && !approved;
+                const wanted = sent.name === "PostTweet" && sent.preview && approved.size === 0;
                 const reason_codes = wanted ? ["approval_required"] : [];
                 const decision = { decision: wanted ? "deny" : "allow", reason_codes };
                 const step = { step: "s", preview: { type: "decided", decisions: [decision] } };
@@ -96,7 +117,8 @@ export async function startFake(context: TestContext): Promise<Fake> {
                     ? json({ status: 422, code: "A2S324", detail: "no such city", hint: "Name a city." }, 422)
                     : json(run(sent.name));
             case "POST /v1/approvals/a1/approve":
-                approved = true;
+            case "POST /v1/approvals/a2/approve":
+                approved.add(path.split("/")[3] ?? "");
                 return json({});
             case "POST /v1/executions/":
                 return json({ status: 409, code: "A2S309", detail: "it goes on by itself" }, 409);
@@ -106,7 +128,7 @@ export async function startFake(context: TestContext): Promise<Fake> {
     };
     const { url, received } = await serve(context, answer);
     const reference = (name: string): string => `${name}@1.0.0#${pins[name]?.checksum}`;
-    return {
+    Object.assign(fake, {
         registry: registryAt(url),
         received,
         documents,
@@ -117,5 +139,6 @@ export async function startFake(context: TestContext): Promise<Fake> {
                 .filter(({ method, path }) => method === "POST" && path === "/v1/executions")
                 .map(({ body }) => JSON.parse(body)),
         decisions: () => received.map(({ path }) => path).filter((path) => path.startsWith("/v1/approvals")),
-    };
+    });
+    return fake;
 }

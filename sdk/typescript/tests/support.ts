@@ -26,6 +26,8 @@ export interface Reply {
     body?: string | Buffer;
     /** Whether the connection ends before the response does. */
     cut?: boolean;
+    /** Keeps the connection open after the body, and calls this. */
+    hold?: () => void;
 }
 
 /** Returns a response in JSON. */
@@ -63,14 +65,17 @@ export async function serve(
     return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received };
 }
 
-function send(response: ServerResponse, { status, headers, body = "", cut }: Reply): void {
+function send(response: ServerResponse, { status, headers, body = "", cut, hold }: Reply): void {
     if (status === undefined) {
         response.destroy();
         return;
     }
     // A connection that is kept could hide one that was lost.
     response.writeHead(status, { ...headers, connection: "close" });
-    if (cut) {
+    if (hold) {
+        response.flushHeaders();
+        response.write(body || ":\n\n", hold);
+    } else if (cut) {
         response.write(body, () => response.destroy());
     } else {
         response.end(body);

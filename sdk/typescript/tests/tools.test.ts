@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { ChecksumMismatch, InvalidInput } from "@a2s/core";
-import { type A2STool, Toolbox } from "@a2s/core/tools";
+import { type A2STool, keyOf, Toolbox } from "@a2s/core/tools";
 import { startFake } from "./fake.js";
 import type { Json } from "./support.js";
 
@@ -21,7 +21,7 @@ test("a pinned capability is a typed tool", async (context) => {
     assert.deepEqual(await tool?.call({ city: "Rome" }), { weather: "Sunny" });
     const [, checksum] = fake.weather.split("#");
     assert.deepEqual(fake.runs(), [
-        { name: "ReadWeather", version: "1.0.0", checksum, inputs: { city: "Rome" }, wait: true },
+        { name: "ReadWeather", version: "1.0.0", checksum, inputs: { city: "Rome" } },
     ]);
 });
 
@@ -104,4 +104,52 @@ test("an approval at the host is one of the guardian only with an approver", asy
         A2STool,
     ];
     assert.equal(await always.needsApproval({}), true);
+});
+
+test("two approvals of one run are two questions", async (context) => {
+    const fake = await startFake(context);
+    fake.needed = ["a1", "a2"];
+    const asked: string[] = [];
+    const ask = (_: unknown, { id }: { id: string }) => asked.push(id) > 0;
+    const [tweet] = (await new Toolbox(fake.registry, { approver: fake.registry }).pinned([fake.tweet])) as [
+        A2STool,
+    ];
+    // The yes of the host is for the first; the second is another question.
+    assert.deepEqual(await tweet.call({ text: "hello" }, { approved: true, ask }), { posted: true });
+    assert.deepEqual(asked, ["a2"]);
+    assert.equal(fake.runs().length, 1);
+});
+
+test("a call with the same inputs goes on with the run that waits", async (context) => {
+    const fake = await startFake(context);
+    fake.needed = ["a1", "a2"];
+    const [tweet] = (await new Toolbox(fake.registry, { approver: fake.registry }).pinned([fake.tweet])) as [
+        A2STool,
+    ];
+    const waiting = (await tweet.call({ text: "hello" }, { approved: true, key: "1" })) as Json;
+    assert.equal(waiting.approvals[0].id, "a2");
+    assert.equal(await tweet.needsApproval({ text: "hello" }), true);
+    assert.deepEqual(await tweet.call({ text: "hello" }, { approved: true, key: "2" }), { posted: true });
+    assert.equal(fake.runs().length, 1);
+});
+
+test("a call that is stopped cancels its run", async (context) => {
+    const fake = await startFake(context);
+    const controller = new AbortController();
+    const reason = new Error("enough");
+    fake.followed = () => controller.abort(reason);
+    const [weather] = (await new Toolbox(fake.registry).pinned([fake.weather])) as [A2STool];
+    await assert.rejects(weather.call({ city: "Rome" }, { signal: controller.signal }), reason);
+    assert.ok(fake.received.some(({ path }) => path === "/v1/executions/run-ReadWeather/cancel"));
+});
+
+test("the same key is the same run", async (context) => {
+    const fake = await startFake(context);
+    const [weather] = (await new Toolbox(fake.registry).pinned([fake.weather])) as [A2STool];
+    const options = { key: await keyOf("conversation", "call") };
+    assert.deepEqual(
+        await weather.call({ city: "Rome" }, options),
+        await weather.call({ city: "Rome" }, options),
+    );
+    assert.equal(fake.runs().length, 1);
 });

@@ -19,6 +19,9 @@ fn failures() {
     lose(&mut recorder);
     misunderstand(&mut recorder);
     wait_for_room(&mut recorder);
+    lies::record(&mut recorder);
+    broken_streams::record(&mut recorder);
+    tokens::record(&mut recorder);
     let mut calls = recorder.calls;
 
     // A crash while a request that changes something is under way.
@@ -89,24 +92,51 @@ fn repeat(recorder: &mut Recorder<'_>) {
     recorder.record(
         "failures/connections that stay lost",
         "list_versions",
-        name,
+        name.clone(),
         &exchanges,
         error,
     );
 
-    let body = json!({"name": "GetCountry", "inputs": {"country_code": "FR"}, "wait": true});
+    for status in [408, 500, 502, 504] {
+        let page = json!({"status": status, "headers": {"content-type": "text/html"}, "text": ""});
+        let broken = answered_with(&versions, page);
+        recorder.record(
+            &format!("failures/a read after a {status}"),
+            "list_versions",
+            name.clone(),
+            &[&broken, &versions],
+            json!({"result": versions.body}),
+        );
+    }
+    let mut long = away();
+    long["headers"]["retry-after"] = json!("61");
+    let error = json!({"class": "NotReachable", "code": "A2S394", "status": 503});
+    recorder.record(
+        "failures/a pause that is too long",
+        "list_versions",
+        name,
+        &[&answered_with(&versions, long)],
+        json!({"error": error}),
+    );
+
+    let body = json!({"name": "GetCountry", "inputs": {"country_code": "FR"}});
     let sent = Sent::post("/v1/executions", body).with("idempotency-key", "order-18");
     let started = recorder.exchange(&sent);
+    let id = runs::id_of(&started.body);
+    let stream = runs::follow(recorder, &id, None);
+    let ended = runs::read_run(recorder, &id);
     let lost = cut(&started);
+    let page = json!({"status": 502, "headers": {"content-type": "text/html"}, "text": ""});
+    let broken = answered_with(&started, page);
     let arguments = json!({
         "capability": "GetCountry", "inputs": {"country_code": "FR"}, "idempotency_key": "order-18",
     });
-    let ending = json!({"result": started.body});
+    let ending = json!({"result": ended.body});
     recorder.record(
-        "failures/a start after a lost connection",
+        "failures/a start after a lost connection and a 502",
         "run",
         arguments,
-        &[&lost, &started],
+        &[&lost, &broken, &started, &stream, &ended],
         ending,
     );
     let search = json!({"intent": "tell me a joke", "limit": 1});
@@ -156,7 +186,11 @@ fn lose(recorder: &mut Recorder<'_>) {
         let recorded = json!({"request": request, "response": {"cut": true}});
         let lost = Exchange { recorded, status: 0, body: Value::Null };
         let name = format!("failures/{title} over a lost connection");
-        recorder.record(&name, call, arguments, &[&lost], error.clone());
+        recorder.record(&name, call, arguments.clone(), &[&lost], error.clone());
+        let page = json!({"status": 502, "headers": {"content-type": "text/html"}, "text": ""});
+        let broken = answered_with(&lost, page);
+        let name = format!("failures/{title} before a 502");
+        recorder.record(&name, call, arguments, &[&broken], error.clone());
     }
 }
 
@@ -182,11 +216,6 @@ fn misunderstand(recorder: &mut Recorder<'_>) {
             json!({"status": 404, "headers": html, "text": "<html></html>"}),
         ),
         (
-            "a page with the status 502",
-            "NotReachable",
-            json!({"status": 502, "headers": html, "text": "bad gateway"}),
-        ),
-        (
             "a redirect",
             "A2SError",
             json!({"status": 302, "headers": {"location": "http://127.0.0.1:1/"}}),
@@ -205,7 +234,7 @@ fn wait_for_room(recorder: &mut Recorder<'_>) {
     let made = recorder.exchange(&Sent::post("/v1/tokens", token)).body;
     let owner = std::mem::replace(&mut recorder.token, made["token"].as_str().unwrap().to_owned());
     let slow = recorder.exchange(&Sent::post("/v1/executions", json!({"name": "CallSlowly"})));
-    let body = json!({"name": "GetJoke", "wait": true});
+    let body = json!({"name": "GetJoke"});
     let sent = Sent::post("/v1/executions", body).with("idempotency-key", "*");
     let full = recorder.exchange(&sent);
     assert_eq!(full.status, 429, "{}", full.body);
@@ -215,14 +244,17 @@ fn wait_for_room(recorder: &mut Recorder<'_>) {
     let path = format!("/v1/executions/{id}/events");
     recorder.exchange(&Sent::get(&path).with("accept", "text/event-stream"));
     let started = recorder.exchange(&sent);
-    assert_eq!(started.status, 200, "{}", started.body);
+    let id = runs::id_of(&started.body);
+    let stream = runs::follow(recorder, &id, None);
+    let ended = runs::read_run(recorder, &id);
+    assert_eq!(ended.body["status"], "succeeded", "{}", ended.body);
     let arguments = json!({"capability": "GetJoke"});
-    let ending = json!({"result": started.body});
+    let ending = json!({"result": ended.body});
     recorder.record(
         "failures/a start when there is room again",
         "run",
         arguments.clone(),
-        &[&full, &started],
+        &[&full, &started, &stream, &ended],
         ending,
     );
     let mut error = problem_error("Busy", &full.body);

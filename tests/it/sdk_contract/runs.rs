@@ -5,12 +5,12 @@ use super::*;
 const START: &str = "/v1/executions";
 
 /// The start of a run, with the header that each start has.
-fn start(body: Value) -> Sent<'static> {
+pub(super) fn start(body: Value) -> Sent<'static> {
     Sent::post(START, body).with("idempotency-key", "*")
 }
 
 /// The exchange that follows a run from its start, or after an event.
-fn follow(recorder: &Recorder<'_>, run: &str, after: Option<u64>) -> Exchange {
+pub(super) fn follow(recorder: &Recorder<'_>, run: &str, after: Option<u64>) -> Exchange {
     let path = format!("{START}/{run}/events");
     let after = after.map(|after| after.to_string());
     let mut sent = Sent::get(&path).with("accept", "text/event-stream");
@@ -26,8 +26,19 @@ fn follow(recorder: &Recorder<'_>, run: &str, after: Option<u64>) -> Exchange {
     Exchange { recorded, status, body }
 }
 
+/// Records a start with the exchanges that wait for the end of the run, and returns the run.
+fn finish(recorder: &mut Recorder<'_>, name: &str, arguments: Value, sent: &Sent<'_>) -> Value {
+    let started = recorder.exchange(sent);
+    let id = id_of(&started.body);
+    let (stream, ended) = (follow(recorder, &id, None), read_run(recorder, &id));
+    assert_eq!(ended.body["status"], "succeeded", "{name}: {}", ended.body);
+    let ending = json!({"result": ended.body});
+    recorder.record(name, "run", arguments, &[&started, &stream, &ended], ending);
+    ended.body
+}
+
 /// The same exchange, whose stream is cut after so many events.
-fn cut_after(exchange: &Exchange, count: usize) -> Exchange {
+pub(super) fn cut_after(exchange: &Exchange, count: usize) -> Exchange {
     let Exchange { recorded, status, body } = exchange;
     let (mut recorded, text) = (recorded.clone(), body.as_str().unwrap());
     let shown: String = text.split_inclusive("\n\n").take(count).collect();
@@ -39,11 +50,11 @@ fn cut_after(exchange: &Exchange, count: usize) -> Exchange {
     Exchange { recorded, status: *status, body: json!(shown) }
 }
 
-fn read_run(recorder: &Recorder<'_>, run: &str) -> Exchange {
+pub(super) fn read_run(recorder: &Recorder<'_>, run: &str) -> Exchange {
     recorder.exchange(&Sent::get(&format!("{START}/{run}")))
 }
 
-fn id_of(run: &Value) -> String {
+pub(super) fn id_of(run: &Value) -> String {
     run["id"].as_str().unwrap_or_else(|| panic!("{run}")).to_owned()
 }
 
@@ -82,9 +93,9 @@ fn plan(recorder: &mut Recorder<'_>) {
     let sent = Sent::post("/v1/plans", pinned);
     recorder.call("runs/plan a reference with a preview", "plan", arguments, &sent);
 
-    let body = json!({"plan": planned["token"], "wait": true});
+    let body = json!({"plan": planned["token"]});
     let arguments = json!({"capability": planned});
-    recorder.call("runs/run a plan", "run", arguments.clone(), &start(body.clone()));
+    finish(recorder, "runs/run a plan", arguments.clone(), &start(body.clone()));
     recorder.fails("runs/run a plan again", "Conflict", ("run", arguments), &start(body));
 
     let sent = Sent::post("/v1/plans", json!({"name": "GetCountry"}));
@@ -107,7 +118,7 @@ fn plan(recorder: &mut Recorder<'_>) {
     let newer =
         capability("ReadSky", "1.1.0", "Reads the sky", "GET /sky/{city}", json!({"sky": "$.sky"}));
     recorder.world.publish(&newer);
-    let body = json!({"plan": exchange.body["token"], "wait": true});
+    let body = json!({"plan": exchange.body["token"]});
     let call = ("run", json!({"capability": exchange.body}));
     recorder.fails("runs/a plan that does not hold", "Drifted", call, &start(body));
 
@@ -125,8 +136,8 @@ fn run(recorder: &mut Recorder<'_>) {
     let country = reference(recorder.world, "GetCountry");
     let inputs = json!({"country_code": "FR"});
     let arguments = json!({"capability": "GetCountry", "inputs": inputs});
-    let body = json!({"name": "GetCountry", "inputs": inputs, "wait": true});
-    recorder.call("runs/run by name", "run", arguments.clone(), &start(body.clone()));
+    let body = json!({"name": "GetCountry", "inputs": inputs});
+    finish(recorder, "runs/run by name", arguments.clone(), &start(body.clone()));
 
     let found = recorder.exchange(&Sent::post(
         "/v1/search",
@@ -138,16 +149,15 @@ fn run(recorder: &mut Recorder<'_>) {
     pinned["inputs"] = inputs.clone();
     pinned["session"] = json!("s-1");
     pinned["intent"] = json!("facts about France");
-    pinned["wait"] = json!(true);
     let with_words = json!({
         "capability": hit, "inputs": inputs, "session": "s-1", "intent": "facts about France",
     });
-    recorder.call("runs/run a hit", "run", with_words, &start(pinned));
+    finish(recorder, "runs/run a hit", with_words, &start(pinned));
 
     let sent = Sent::post(START, body.clone()).with("idempotency-key", "order-17");
     let mut keyed = arguments;
     keyed["idempotency_key"] = json!("order-17");
-    let first = recorder.call("runs/run with a key", "run", keyed.clone(), &sent);
+    let first = finish(recorder, "runs/run with a key", keyed.clone(), &sent);
     let again = recorder.call("runs/run with the same key", "run", keyed.clone(), &sent);
     assert_eq!(first["id"], again["id"]);
     keyed["inputs"] = json!({"country_code": "DE"});
@@ -158,7 +168,7 @@ fn run(recorder: &mut Recorder<'_>) {
 
     let refused =
         |recorder: &mut Recorder<'_>, name: &str, class: &str, capability: &str, inputs: Value| {
-            let body = json!({"name": capability, "inputs": inputs, "wait": true});
+            let body = json!({"name": capability, "inputs": inputs});
             let call = ("run", json!({"capability": capability, "inputs": inputs}));
             recorder.fails(name, class, call, &start(body));
         };
@@ -182,7 +192,6 @@ fn run(recorder: &mut Recorder<'_>) {
     changed["checksum"] = json!(format!("sha256:{}", "0".repeat(64)));
     let mut body = changed.clone();
     body["inputs"] = inputs.clone();
-    body["wait"] = json!(true);
     let call = ("run", json!({"capability": changed, "inputs": inputs}));
     recorder.fails("runs/other content than the hit", "Drifted", call, &start(body));
 
@@ -191,12 +200,13 @@ fn run(recorder: &mut Recorder<'_>) {
         ("runs/a service that fails", "RunFailed", "CallBroken", json!({})),
         ("runs/a service that is away", "NotReachable", "CallDeadHost", json!({})),
     ] {
-        let exchange =
-            recorder.exchange(&start(json!({"name": capability, "inputs": inputs, "wait": true})));
-        assert_eq!(exchange.status, 200, "{name}: {}", exchange.body);
-        let error = run_error(class, &exchange.body);
         let arguments = json!({"capability": capability, "inputs": inputs});
-        recorder.record(name, "run", arguments, &[&exchange], json!({"error": error}));
+        let sent = start(json!({"name": capability, "inputs": inputs}));
+        let started = recorder.exchange(&sent);
+        let id = id_of(&started.body);
+        let (stream, ended) = (follow(recorder, &id, None), read_run(recorder, &id));
+        let error = json!({"error": run_error(class, &ended.body)});
+        recorder.record(name, "run", arguments, &[&started, &stream, &ended], error);
     }
     recorder.token = "none".to_owned();
     refused(recorder, "runs/run without a token", "Unauthorized", "GetJoke", json!({}));
@@ -298,12 +308,17 @@ fn watch(recorder: &mut Recorder<'_>) {
     recorder.record("runs/list runs", "list_runs", arguments, &exchanges, json!({"result": runs}));
 
     let event = json!({"type": "schedule", "id": "daily-1"});
-    let execution = json!({"name": "GetCountry", "inputs": {"country_code": "FR"}, "wait": true});
+    let execution = json!({"name": "GetCountry", "inputs": {"country_code": "FR"}});
     let sent = Sent::post("/v1/triggers", json!({"event": event, "execution": execution}));
     let arguments = json!({
         "event": event, "capability": "GetCountry", "inputs": {"country_code": "FR"},
     });
-    recorder.call("runs/an event starts a run", "trigger", arguments, &sent);
+    let started = recorder.exchange(&sent);
+    let id = id_of(&started.body);
+    let (stream, ended) = (follow(recorder, &id, None), read_run(recorder, &id));
+    let exchanges = [&started, &stream, &ended];
+    let ending = json!({"result": ended.body});
+    recorder.record("runs/an event starts a run", "trigger", arguments, &exchanges, ending);
 }
 
 fn end(recorder: &mut Recorder<'_>) {
@@ -341,11 +356,14 @@ fn end(recorder: &mut Recorder<'_>) {
 }
 
 fn approve(recorder: &mut Recorder<'_>) {
-    let body = json!({"name": "ListDogBreeds", "wait": true});
+    let body = json!({"name": "ListDogBreeds"});
     let arguments = json!({"capability": "ListDogBreeds"});
-    let asked = recorder.exchange(&start(body.clone()));
-    let (id, approval) = (id_of(&asked.body), approval_of(&asked.body));
+    let started = recorder.exchange(&start(body.clone()));
+    let id = id_of(&started.body);
+    let (stops, asked) = (follow(recorder, &id, None), read_run(recorder, &id));
+    let approval = approval_of(&asked.body);
     let error = run_error("NeedsApproval", &asked.body);
+    let asking = [&started, &stops, &asked];
     let waiting = recorder.exchange(&Sent::get("/v1/approvals?status=pending"));
     let path = format!("/v1/approvals/{approval}");
     let seen = recorder.exchange(&Sent::get(&path));
@@ -360,7 +378,7 @@ fn approve(recorder: &mut Recorder<'_>) {
     assert_eq!(ended.body["status"], "succeeded", "{}", ended.body);
     let wait = then("wait", json!({}), &[&still, &ended], json!({"result": ended.body}));
     let ending = json!({"error": error, "then": [wait]});
-    recorder.record("runs/a run needs an approval", "run", arguments.clone(), &[&asked], ending);
+    recorder.record("runs/a run needs an approval", "run", arguments.clone(), &asking, ending);
 
     let status = json!({"status": "pending"});
     let result = json!({"result": waiting.body["approvals"]});
@@ -382,8 +400,20 @@ fn approve(recorder: &mut Recorder<'_>) {
     let ending = json!({"result": resumed.body, "then": [wait]});
     recorder.record("runs/resume", "resume_run", call, &[&resumed], ending);
 
-    let asked = recorder.exchange(&start(body));
-    let (id, approval) = (id_of(&asked.body), approval_of(&asked.body));
+    let started = recorder.exchange(&start(body));
+    let id = id_of(&started.body);
+    let (stops, asked) = (follow(recorder, &id, None), read_run(recorder, &id));
+    let approval = approval_of(&asked.body);
+    // A further approval than the one that was waited for is an error of its own.
+    let mut further = asked.body.clone();
+    further["approvals"][0]["id"] = json!("further");
+    let other = served(&asked, &further);
+    let wait =
+        then("wait", json!({}), &[&other], json!({"error": run_error("NeedsApproval", &further)}));
+    let ending = json!({"error": run_error("NeedsApproval", &asked.body), "then": [wait]});
+    let asking = [&started, &stops, &asked];
+    let title = "runs/a further approval is wanted";
+    recorder.record(title, "run", arguments.clone(), &asking, ending);
     let path = format!("/v1/approvals/{approval}/reject");
     let no = json!({"reason": "No dogs today."});
     let arguments_of_no = json!({"id": approval, "reason": no["reason"]});
@@ -396,7 +426,7 @@ fn approve(recorder: &mut Recorder<'_>) {
         "error": run_error("NeedsApproval", &asked.body),
         "then": [then("wait", json!({}), &[&ended], error)],
     });
-    recorder.record("runs/an approval is rejected", "run", arguments, &[&asked], ending);
+    recorder.record("runs/an approval is rejected", "run", arguments, &asking, ending);
     let sent = Sent::get("/v1/approvals/000000000000");
     recorder.fails(
         "approvals/an unknown one",

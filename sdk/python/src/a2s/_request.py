@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias, TypeGuard
 from urllib.parse import quote, urlencode
 
 from ._typed import TypedCapability
@@ -18,8 +18,10 @@ from .checksum import compute_checksum, normalize_checksum
 from .errors import A2SError, InvalidInput, MissingInput
 from .types import CapabilityRef
 
-TRIES = 3
 MAX_PAUSE = 60.0
+# The statuses after which any request may be sent again, and those after which a repetition must be safe.
+_BUSY = (429, 503)
+_BROKEN = (408, 500, 502, 504)
 MAX_BODY = 64 * 1024 * 1024
 
 Capability: TypeAlias = Mapping[str, Any] | str
@@ -28,6 +30,9 @@ Capability: TypeAlias = Mapping[str, Any] | str
 AnyCapability: TypeAlias = Capability | TypedCapability[Any, Any]
 
 Given: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None
+
+OnAbort: TypeAlias = Literal["cancel", "detach"]
+"""The fate of a run whose caller does not wait for it any more: it is cancelled, or goes on."""
 
 Document: TypeAlias = Mapping[str, Any] | str
 """A document as YAML or JSON text, or as an object."""
@@ -47,8 +52,8 @@ class Request:
     content: bytes | None = None
     repeatable: bool = False
     """True when the request may be sent again after a lost connection."""
-    waits: bool = False
-    """True when only the caller limits the time of the response."""
+    streams: bool = False
+    """True when the response has no end of its own: silence is limited instead of time."""
 
     @property
     def target(self) -> str:
@@ -81,7 +86,7 @@ def post(
     body: Any = None,
     headers: Mapping[str, str] | None = None,
     repeatable: bool = False,
-    waits: bool = False,
+    streams: bool = False,
 ) -> Request:
     """A request that does something."""
     content_type, content = ({}, None) if body is None else _json(body)
@@ -91,7 +96,7 @@ def post(
         headers={**content_type, **(headers or {})},
         content=content,
         repeatable=repeatable,
-        waits=waits,
+        streams=streams,
     )
 
 
@@ -126,27 +131,78 @@ def without_none(**members: Any) -> dict[str, Any]:
 
 
 def default_pause(tried: int, retry_after: float | None) -> float:
-    """The pauses of an SDK: what `Retry-After` says, else about 0.5 and 2 seconds, and at most 30."""
+    """The pauses of all SDKs: `Retry-After`, else 0.5 seconds, doubled up to 10, give or take 25 %."""
     if retry_after is not None:
         return retry_after
-    return min(0.5 * 4.0 ** min(tried - 1, 3), 30.0) * random.uniform(0.75, 1.25)
+    return _even_pause(tried) * random.uniform(0.75, 1.25)
 
 
-def may_repeat(error: A2SError, tried: int) -> bool:
-    """Returns whether a request that was refused may be sent again: the service is busy, but not for long."""
-    is_busy = error.status in (429, 503)
-    return is_busy and tried < TRIES and (error.retry_after or 0) <= MAX_PAUSE
+def _even_pause(tried: int) -> float:
+    return min(0.5 * 2.0 ** min(tried - 1, 5), 10.0)
 
 
-def read_retry_after(text: str | None) -> float | None:
-    """Reads the header `Retry-After`: seconds or a date."""
+@dataclass(frozen=True)
+class Policy:
+    """The rules for further tries, for lost streams, and for silence."""
+
+    attempts: int = 3
+    """The largest number of tries of a request."""
+    pause: Pause = default_pause
+    reconnect: float = 300.0
+    """The seconds, in pauses, for which a lost stream or a run that is waited for is tried again."""
+    idle_timeout: float = 45.0
+    """The seconds of silence after which a stream counts as lost."""
+    approval_pause: float = 2.0
+    """The seconds between two reads of a run that waits for a person."""
+
+
+class Retries:
+    """The tries of one request, or of one stream since its last progress."""
+
+    def __init__(self, policy: Policy, repeatable: bool, is_patient: bool = False) -> None:
+        self._policy = policy
+        self._repeatable = repeatable
+        self._is_patient = is_patient
+        self._tried = 0
+        self._paused = 0.0
+
+    def note_progress(self) -> None:
+        """Begins anew: A2S is there, so that a restart is the likely reason of the next loss."""
+        self._tried, self._paused, self._is_patient = 0, 0.0, True
+
+    def next_pause(self, error: A2SError | None = None) -> float | None:
+        """Returns the seconds until another try; none when it must not follow.
+
+        Without an error, the connection was lost.
+        """
+        self._tried += 1
+        retry_after = error.retry_after if error else None
+        status = error.status if error else None
+        is_safe = self._repeatable and (error is None or status in _BROKEN)
+        if not (is_safe or status in _BUSY) or (retry_after or 0) > MAX_PAUSE:
+            return None
+        self._paused += _even_pause(self._tried)
+        is_over = (
+            self._paused > self._policy.reconnect
+            if self._is_patient
+            else self._tried >= self._policy.attempts
+        )
+        return None if is_over else self._policy.pause(self._tried, retry_after)
+
+
+def read_retry_after(text: str | None, date: str | None = None) -> float | None:
+    """Reads the header `Retry-After`: seconds, or a date, which counts from the `Date` of the response."""
     if not text:
         return None
-    if re.fullmatch(r"\d{1,9}", text):
+    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text):
         return float(text)
+    at = _read_date(text)
+    return None if at is None else max(0.0, at - (_read_date(date) or time.time()))
+
+
+def _read_date(text: str | None) -> float | None:
     try:
-        at = email.utils.parsedate_to_datetime(text)
-        return max(0.0, at.timestamp() - time.time())
+        return email.utils.parsedate_to_datetime(text).timestamp() if text else None
     except (ValueError, OverflowError):
         return None
 
@@ -209,6 +265,11 @@ def reference_of(capability: AnyCapability) -> dict[str, str]:
     if checksum is not None and normalize_checksum(checksum) is None:
         raise InvalidInput(f"{checksum!r:.100} is not a checksum")
     return without_none(name=name, version=version, checksum=normalize_checksum(checksum))
+
+
+def checksum_of(capability: AnyCapability) -> str | None:
+    """Returns the checksum that a run of the capability must have, if the caller has named one."""
+    return reference_of(capability).get("checksum")
 
 
 def is_plan(capability: AnyCapability) -> TypeGuard[Mapping[str, Any]]:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 from ._search import SearchHits
+from .checksum import canonicalize
 from .errors import A2SError, Drifted, InvalidInput, MissingInput, NeedsApproval
+from .types import RunApproval
 
+Ask: TypeAlias = Callable[[NeedsApproval, RunApproval], bool]
+AsyncAsk: TypeAlias = Callable[[NeedsApproval, RunApproval], Awaitable[bool]]
+"""Has a person asked about an approval that a run waits for, and returns the decision."""
+
+OnStart: TypeAlias = Callable[[Any], None]
+
+CONTINUE: Final = "The same call with the same inputs goes on with this run."
 SEARCH: Final = "search_capabilities"
 PLAN: Final = "plan_capability"
 RUN: Final = "run_capability"
@@ -62,6 +72,11 @@ def input_schema(parameters: list[Mapping[str, Any]]) -> dict[str, Any]:
     return _object(required, **properties)
 
 
+def key_of(*parts: Any) -> str:
+    """Returns an idempotency key for the call that these parts name: conversation, call and arguments."""
+    return hashlib.sha256(canonicalize(list(parts))).hexdigest()
+
+
 def tool_name(name: str) -> str:
     """Returns the name of a tool, in the letters that all models accept."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
@@ -111,6 +126,7 @@ def describe_error(error: A2SError) -> dict[str, Any]:
         members["missing"] = error.missing
     if isinstance(error, NeedsApproval):
         members["approvals"] = error.approvals
+        members["hint"] = " ".join([error.hint or "", CONTINUE]).strip()
     if isinstance(error, Drifted):
         members["differences"] = error.differences
     return {name: value for name, value in members.items() if value}

@@ -19,6 +19,7 @@ __all__ = [
     "Conflict",
     "Denied",
     "Drifted",
+    "Interrupted",
     "InvalidDocument",
     "InvalidInput",
     "MissingInput",
@@ -89,14 +90,22 @@ class NeedsApproval(A2SError):
         return list((self.run or {}).get("approvals") or [])
 
     def wait(self, timeout: float | None = None) -> Any:
-        """Waits until a person has decided, and returns the finished run.
+        """Waits until a person has decided about these approvals, and returns the finished run.
 
-        With the asynchronous registry this returns an awaitable of the run. Raises `Denied` when the
-        approval is rejected or expires, and the other errors of the end of a run.
+        With the asynchronous registry this returns an awaitable of the run. Raises `Denied` when an
+        approval is rejected or expires, `NeedsApproval` when the run waits for a further one, and the
+        other errors of the end of a run.
         """
         if self.run is None:
             raise A2SError("no run waits for this approval", code=self.code, hint=self.hint)
         return self.run.wait_for_decision(timeout)
+
+
+class Interrupted(A2SError):
+    """The caller has stopped waiting for a run: its time is over, or it has aborted the call.
+
+    `run` is the run, which is cancelled or goes on, as `on_abort` says.
+    """
 
 
 class MissingInput(A2SError):

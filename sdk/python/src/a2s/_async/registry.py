@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from types import TracebackType
 from typing import Any, cast, overload
 
@@ -11,11 +11,13 @@ import httpx
 
 from .. import _request
 from .._agent import read_event
+from .._interrupts import async_complete
 from .._request import (
     AnyCapability,
     Capability,
     Document,
     Given,
+    OnAbort,
     Request,
     delete,
     get,
@@ -26,8 +28,9 @@ from .._request import (
 from .._search import SearchHits, ServiceHits
 from .._streams import AsyncStream
 from .._typed import Inputs, InputsFor, Output, TypedCapability
+from .._versions import check_version, compare_with_hit
 from ..checksum import compute_checksum, normalize_checksum, parse_json
-from ..errors import ChecksumMismatch, Drifted, InvalidDocument
+from ..errors import A2SError, ChecksumMismatch, Drifted, InvalidDocument
 from ..types import (
     AgentEvent,
     Approval,
@@ -77,8 +80,8 @@ from ..types import (
     UsageUnit,
     VerifyResponse,
 )
-from .run import AsyncPlan, AsyncRun, may_be_last, members_of
-from .transport import AsyncTransport
+from .run import AsyncPlan, AsyncRun, is_last, members_of
+from .transport import AsyncTransport, deadline_of
 
 
 class AsyncA2SRegistry:
@@ -86,10 +89,16 @@ class AsyncA2SRegistry:
 
     - `url`: the address; by default `A2S_URL`, or this machine.
     - `token`: the token; by default `A2S_TOKEN`, or on this machine the owner's token.
-    - `timeout`: the time limit of a request in seconds. Streams, and starts that wait, have the limits
-      of their calls.
+    - `allow_insecure_tokens`: send the token over plain HTTP to other machines, too; by default
+      `A2S_ALLOW_INSECURE_TOKENS`.
+    - `timeout`: the time limit of a request in seconds. Streams have the limits of their calls.
+    - `attempts`: the largest number of tries of a request.
     - `pause`: a function from the number of the try that failed, and from `Retry-After`, to the
       seconds before the next try.
+    - `reconnect`: the seconds, in pauses, for which a lost stream or a run that is waited for is tried
+      again.
+    - `idle_timeout`: the seconds of silence after which a stream counts as lost. A2S writes into an idle
+      stream every 15 seconds.
     - `on_behalf_of`: the end user, for a token with the scope `delegate`.
     - `client`: an httpx client of your own, for proxies or certificates.
     """
@@ -99,12 +108,19 @@ class AsyncA2SRegistry:
         url: str | None = None,
         token: str | None = None,
         *,
+        allow_insecure_tokens: bool | None = None,
         timeout: float = 30.0,
+        attempts: int = 3,
         pause: _request.Pause = _request.default_pause,
+        reconnect: float = 300.0,
+        idle_timeout: float = 45.0,
         on_behalf_of: str | None = None,
         client: httpx.AsyncClient | None = None,
     ) -> None:
-        self._transport = AsyncTransport(url, token, on_behalf_of, timeout, pause, client)
+        policy = _request.Policy(attempts, pause, reconnect, idle_timeout)
+        self._transport = AsyncTransport(
+            url, token, allow_insecure_tokens, on_behalf_of, timeout, policy, client
+        )
 
     @property
     def url(self) -> str:
@@ -126,9 +142,13 @@ class AsyncA2SRegistry:
         """Closes the connections."""
         await self._transport.aclose()
 
-    async def sleep(self, tried: int) -> None:
+    async def _pause(self, deadline: float | None) -> None:
         """Waits as long as before another try."""
-        await self._transport.sleep(tried)
+        await self._transport.sleep(_request.default_pause(1, None), deadline)
+
+    async def _pause_for_approval(self, deadline: float | None) -> None:
+        """Waits before another read of a run that waits for a person."""
+        await self._transport.sleep_for_approval(deadline)
 
     # Find
 
@@ -198,16 +218,20 @@ class AsyncA2SRegistry:
         """Computes the checksum of a capability on this side, and returns its document.
 
         The capability is a hit, a reference or a document. The document is fetched unless it is given.
-        Raises `ChecksumMismatch` when the checksum is not the stated one.
+        Raises `ChecksumMismatch` when the checksum is not the stated one, and `Drifted` when the document
+        has another version than the wanted one, or not the words, permissions and inputs of the hit.
         """
         if isinstance(capability, Mapping) and _request.is_document(capability):
             document = dict(capability)
             _check_document(document, document.get("checksum"), compute_checksum(document))
             return document
         reference = _request.reference_of(capability)
-        return await self._read_document(
+        document = await self._read_document(
             reference["name"], reference.get("version"), reference.get("checksum")
         )
+        if isinstance(capability, Mapping):
+            compare_with_hit(capability, document)
+        return document
 
     async def _read_document(self, name: str, version: str | None, expected: str | None) -> dict[str, Any]:
         content = await self._transport.send(get("capabilities", name, version or "latest"))
@@ -215,8 +239,7 @@ class AsyncA2SRegistry:
         if not isinstance(document, dict):
             raise InvalidDocument("the registry has served something that is not a document")
         _check_document(document, expected or document.get("checksum"), compute_checksum(document))
-        if document.get("name") != name:
-            raise Drifted(f"the registry has served the document of {document.get('name')!r:.100}")
+        check_version(document, name, version)
         return document
 
     def list_capabilities(self, limit: int | None = None) -> AsyncStream[CapabilitySummary]:
@@ -248,8 +271,9 @@ class AsyncA2SRegistry:
         self, since: int | None = None, timeout: float | None = None
     ) -> AsyncStream[RegistryChange]:
         """Gives the changes of the registry as they happen. Resumes after a lost connection."""
-        request = Request("GET", "/v1/changes", without_none(since=since), waits=True)
-        events = self._transport.events(request, None, lambda _: False, timeout)
+        query = without_none(since=since)
+        request = Request("GET", "/v1/changes", query, repeatable=True, streams=True)
+        events = self._transport.events(request, None, lambda _: False, deadline_of(timeout))
         async with aclosing(events):
             async for event in events:
                 yield members_of(event)
@@ -398,7 +422,9 @@ class AsyncA2SRegistry:
             **_request.reference_of(capability),
             **without_none(inputs=_request.values_of(inputs), session=session, preview=preview, lock=lock),
         }
-        return AsyncPlan(self, await self._transport.call(post("plans", body=body, repeatable=True)))
+        plan = AsyncPlan(self, await self._transport.call(post("plans", body=body, repeatable=True)))
+        _check_version(plan.get("capability") or {}, _request.checksum_of(capability))
+        return plan
 
     @overload
     async def run(
@@ -411,6 +437,7 @@ class AsyncA2SRegistry:
         wait: bool = True,
         timeout: float | None = None,
         lock: list[CapabilityRef] | None = None,
+        on_abort: OnAbort = "cancel",
     ) -> AsyncRun[Output]: ...
 
     @overload
@@ -424,6 +451,7 @@ class AsyncA2SRegistry:
         wait: bool = True,
         timeout: float | None = None,
         lock: list[CapabilityRef] | None = None,
+        on_abort: OnAbort = "cancel",
     ) -> AsyncRun: ...
 
     async def run(
@@ -436,25 +464,50 @@ class AsyncA2SRegistry:
         wait: bool = True,
         timeout: float | None = None,
         lock: list[CapabilityRef] | None = None,
+        on_abort: OnAbort = "cancel",
     ) -> AsyncRun:
         """Runs a capability or a plan, and returns the finished run.
 
         Raises the error of the end of a run that did not succeed, or that waits for a person. With
         `wait=False`, returns the run as it begins. `intent` has the words of the search that led here.
+        After the timeout, or when the call is aborted, the run is cancelled; with `on_abort="detach"` it
+        goes on. `Interrupted` has it as `run`.
         """
         body = {
             **_request.start_of(capability, inputs, session, lock),
-            **without_none(intent=intent, wait=wait or None),
+            **without_none(intent=intent),
         }
         request = post(
             "executions",
             body=body,
             headers={"Idempotency-Key": idempotency_key or _request.new_key()},
             repeatable=True,
-            waits=wait,
         )
-        run = AsyncRun(self, await self._transport.call(request, timeout))
-        return run.raise_for_status() if wait else run
+        return await self._start(request, capability, wait, timeout, on_abort)
+
+    async def _start(
+        self,
+        request: Request,
+        capability: AnyCapability,
+        wait: bool,
+        timeout: float | None,
+        on_abort: OnAbort,
+    ) -> AsyncRun:
+        """Starts a run, and waits for its end. The response to a start comes at once."""
+        deadline = deadline_of(timeout)
+        wanted = _request.checksum_of(capability)
+
+        async def start() -> AsyncRun:
+            return AsyncRun(self, await self._transport.call(request))
+
+        async def cancel(run: AsyncRun) -> None:
+            if on_abort == "cancel":
+                with suppress(A2SError):
+                    await run.cancel()
+
+        run = await async_complete(start, cancel)
+        _check_version(run, wanted, run)
+        return await run.finish(deadline, on_abort) if wait else run
 
     @overload
     async def trigger(
@@ -466,6 +519,7 @@ class AsyncA2SRegistry:
         intent: str | None = None,
         wait: bool = True,
         timeout: float | None = None,
+        on_abort: OnAbort = "cancel",
     ) -> AsyncRun[Output]: ...
 
     @overload
@@ -478,6 +532,7 @@ class AsyncA2SRegistry:
         intent: str | None = None,
         wait: bool = True,
         timeout: float | None = None,
+        on_abort: OnAbort = "cancel",
     ) -> AsyncRun: ...
 
     async def trigger(
@@ -489,21 +544,26 @@ class AsyncA2SRegistry:
         intent: str | None = None,
         wait: bool = True,
         timeout: float | None = None,
+        on_abort: OnAbort = "cancel",
     ) -> AsyncRun:
         """Runs a capability for an event, once for each event, and returns the run as `run` does."""
         execution = {
             **_request.start_of(capability, inputs, session),
-            **without_none(intent=intent, wait=wait or None),
+            **without_none(intent=intent),
         }
         body = {"event": event, "execution": execution}
         # The event is the idempotency key.
-        request = post("triggers", body=body, repeatable=True, waits=wait)
-        run = AsyncRun(self, await self._transport.call(request, timeout))
-        return run.raise_for_status() if wait else run
+        request = post("triggers", body=body, repeatable=True)
+        return await self._start(request, capability, wait, timeout, on_abort)
 
     async def get_run(self, id: str) -> AsyncRun:
         """Returns a run."""
         return AsyncRun(self, await self._transport.call(get("executions", id)))
+
+    async def _read_run(self, id: str, deadline: float | None) -> dict[str, Any]:
+        """Reads a run that is waited for: a restart of A2S is no reason to give up."""
+        content = await self._transport.send(get("executions", id), deadline, is_patient=True)
+        return _request.read_object(content)
 
     async def list_runs(
         self,
@@ -524,8 +584,16 @@ class AsyncA2SRegistry:
 
         Resumes after a lost connection, without gaps and without repetitions.
         """
-        request = Request("GET", _request.path("executions", id, "events"), waits=True)
-        events = self._transport.events(request, after, may_be_last, timeout)
+        events = self._transport.events(_events_of(id), after, is_last, deadline_of(timeout))
+        async with aclosing(events):
+            async for event in events:
+                yield members_of(event)
+
+    async def _follow_run(
+        self, id: str, after: int | None, deadline: float | None
+    ) -> AsyncStream[dict[str, Any]]:
+        """Gives the events of a run that is waited for: a restart of A2S is no reason to give up."""
+        events = self._transport.events(_events_of(id), after, is_last, deadline, is_patient=True)
         async with aclosing(events):
             async for event in events:
                 yield members_of(event)
@@ -763,10 +831,14 @@ class AsyncA2SRegistry:
         self, request: Mapping[str, Any], timeout: float | None = None
     ) -> AsyncStream[AgentEvent]:
         """Gives the events of one turn of the agent; the last is `response`. See `AsyncA2SAgent`."""
-        stream = self._transport.turn(post("agent", body=request, waits=True), timeout)
+        stream = self._transport.turn(post("agent", body=request, streams=True), timeout)
         async with aclosing(stream) as events:
             async for event in events:
                 yield read_event(event)
+
+
+def _events_of(id: str) -> Request:
+    return Request("GET", _request.path("executions", id, "events"), repeatable=True, streams=True)
 
 
 def _state_path(session: str | None) -> tuple[str, ...]:
@@ -780,4 +852,14 @@ def _check_document(document: Mapping[str, Any], stated: object, computed: str) 
             f"{stated!r:.100}" if normalize_checksum(stated) is None else str(stated),
             computed,
             subject=f"{document.get('name')!r:.100} {document.get('version')!r:.40}",
+        )
+
+
+def _check_version(served: Mapping[str, Any], wanted: str | None, run: AsyncRun | None = None) -> None:
+    """Raises `Drifted` when the executor has taken another content than the wanted one."""
+    if wanted is not None and served.get("checksum") != wanted:
+        raise Drifted(
+            f"the executor has taken {served.get('checksum')!r:.100}, not {wanted}",
+            hint="Do not trust this executor: it does not run what was asked for.",
+            run=run,
         )

@@ -14,10 +14,10 @@ import httpx
 
 from .. import _request
 from .._events import EventReader, ServerSentEvent
-from .._request import Request
+from .._request import Policy, Request, Retries
 from .._settings import is_loopback, resolve_token, resolve_url
 from .._streams import Stream
-from ..errors import A2SError, InvalidInput, NotReachable, error_of_response
+from ..errors import A2SError, Interrupted, InvalidInput, NotReachable, error_of_response
 
 
 class _LostConnection(Exception):
@@ -35,20 +35,21 @@ class Transport:
         self,
         url: str | None,
         token: str | None,
+        allow_insecure_tokens: bool | None,
         on_behalf_of: str | None,
         timeout: float,
-        pause: _request.Pause,
+        policy: Policy,
         client: httpx.Client | None,
     ) -> None:
         self.url = resolve_url(url)
-        token = resolve_token(token, self.url)
+        token = resolve_token(token, self.url, allow_insecure_tokens)
         self._headers = {"Accept": "application/json", "User-Agent": "a2s-python"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         if on_behalf_of:
             self._headers["A2S-On-Behalf-Of"] = on_behalf_of
         self._timeout = timeout
-        self._pause = pause
+        self._policy = policy
         self._owns_client = client is None
         # The proxies of the environment are for other machines: this one's token does not pass them.
         self._client = client or httpx.Client(trust_env=not is_loopback(self.url))
@@ -58,30 +59,32 @@ class Transport:
         if self._owns_client:
             self._client.close()
 
-    def call(self, request: Request, timeout: float | None = None) -> dict[str, Any]:
+    def call(self, request: Request) -> dict[str, Any]:
         """Sends a request, and returns the object of its response."""
-        return _request.read_object(self.send(request, timeout))
+        return _request.read_object(self.send(request))
 
     def read_items(self, request: Request, items: str) -> list[Any]:
         """Sends a request, and returns a list of its response."""
         return _request.read_list(self.call(request), items)
 
-    def send(self, request: Request, timeout: float | None = None) -> bytes:
-        """Sends a request, and returns the body of its successful response."""
-        tried = 0
+    def send(self, request: Request, deadline: float | None = None, is_patient: bool = False) -> bytes:
+        """Sends a request, and returns the body of its successful response.
+
+        A patient request is sent again for as long as a restart of A2S takes, until the deadline.
+        """
+        retries = Retries(self._policy, request.repeatable, is_patient)
         while True:
-            tried += 1
-            retry_after = None
             try:
-                return self._send_once(request, timeout)
+                return self._send_once(request)
             except A2SError as error:
-                if not _request.may_repeat(error, tried):
+                pause = retries.next_pause(error)
+                if pause is None:
                     raise
-                retry_after = error.retry_after
             except _LostConnection as lost:
-                if tried == _request.TRIES or not request.repeatable:
+                pause = retries.next_pause()
+                if pause is None:
                     raise self._not_reachable(str(lost)) from lost.__cause__
-            self.sleep(tried, retry_after)
+            self.sleep(pause, deadline)
 
     def pages(self, request: Request, items: str, cursor: str, query: Mapping[str, Any]) -> Stream[Any]:
         """Gives the items of all pages: `next` of a page is the parameter `cursor` of the following one."""
@@ -102,109 +105,131 @@ class Transport:
         request: Request,
         after: int | None,
         is_last: Callable[[ServerSentEvent], bool],
-        timeout: float | None = None,
+        deadline: float | None = None,
+        is_patient: bool = False,
     ) -> Stream[ServerSentEvent]:
-        """Gives the events of a stream, which it resumes when the connection is lost.
+        """Gives the numbered events of a stream, which it resumes when the connection is lost.
 
-        The stream ends when it says so (with the status 204), or after an event that may be the last.
+        The stream ends when it says so (with the status 204, or in order), or after the last event.
         """
-        last = None if after is None else str(after)
-        tried = 0
+        last = after or 0
+        retries = Retries(self._policy, request.repeatable, is_patient)
         while True:
-            tried += 1
-            retry_after = None
             lost: BaseException | None = None
             try:
-                ended = False
-                with closing(self.stream(request, last, timeout)) as events:
+                with closing(self.stream(request, last, deadline)) as events:
                     for event in events:
-                        if event.id != last:
-                            tried, last = 0, event.id
-                        ended = is_last(event)
+                        if event.number <= last:
+                            continue
+                        last = event.number
+                        retries.note_progress()
                         yield event
-                if ended:
-                    return
+                        if is_last(event):
+                            return
             except _NoMoreEvents:
                 return
             except A2SError as error:
-                if not _request.may_repeat(error, tried):
+                pause = retries.next_pause(error)
+                if pause is None:
                     raise
-                retry_after = error.retry_after
             except _LostConnection as error:
                 lost = error.__cause__
-            if tried == _request.TRIES:
+                pause = retries.next_pause()
+            else:
+                pause = retries.next_pause()
+            if pause is None:
                 raise self._not_reachable("the stream of events broke off") from lost
-            self.sleep(max(tried, 1), retry_after)
+            self.sleep(pause, deadline)
 
     def stream(
-        self, request: Request, last: str | None = None, timeout: float | None = None
+        self, request: Request, last: int = 0, deadline: float | None = None
     ) -> Stream[ServerSentEvent]:
         """Gives the events of one connection."""
         headers = {"Accept": "text/event-stream"}
-        if last is not None:
-            headers["Last-Event-ID"] = last
+        if last > 0:
+            headers["Last-Event-ID"] = str(last)
         reader = EventReader()
-        with self._open(request, timeout, headers) as (response, deadline):
+        with self._open(request, deadline, headers) as response:
             if response.status_code == 204:
                 raise _NoMoreEvents
+            if not response.headers.get("Content-Type", "text/event-stream").startswith("text/event-stream"):
+                raise A2SError("the response is not a stream of events", status=response.status_code)
             for chunk in response.iter_bytes():
-                self._check_time(deadline)
+                check_time(deadline)
                 for event in reader.feed(chunk):
                     yield event
 
     def turn(self, request: Request, timeout: float | None = None) -> Stream[ServerSentEvent]:
         """Gives the events of a request that acts, so that it is tried again only when refused."""
-        tried = 0
+        deadline = deadline_of(timeout)
+        retries = Retries(self._policy, request.repeatable)
         while True:
-            tried += 1
             try:
-                with closing(self.stream(request, None, timeout)) as events:
+                with closing(self.stream(request, 0, deadline)) as events:
                     for event in events:
                         yield event
                 return
             except A2SError as error:
-                if not _request.may_repeat(error, tried):
+                pause = retries.next_pause(error)
+                if pause is None:
                     raise
-                retry_after = error.retry_after
             except _LostConnection as lost:
                 raise self._not_reachable(str(lost)) from lost.__cause__
-            self.sleep(tried, retry_after)
+            self.sleep(pause, deadline)
 
-    def sleep(self, tried: int, retry_after: float | None = None) -> None:
-        """Waits before the next try."""
-        time.sleep(self._pause(tried, retry_after))
+    def sleep(self, pause: float, deadline: float | None = None) -> None:
+        """Waits before the next try, but not beyond the deadline."""
+        check_time(deadline)
+        time.sleep(pause if deadline is None else max(0.0, min(pause, deadline - now())))
+        check_time(deadline)
 
-    def _send_once(self, request: Request, timeout: float | None) -> bytes:
-        with self._open(request, timeout, {}) as (response, deadline):
+    def sleep_for_approval(self, deadline: float | None) -> None:
+        """Waits before another read of a run that waits for a person."""
+        pause = self._policy.pause(1, self._policy.approval_pause)
+        self.sleep(pause, deadline)
+
+    def _send_once(self, request: Request) -> bytes:
+        deadline = now() + self._timeout
+        with self._open(request, None, {}) as response:
             return self._read(response, deadline)
 
     @contextmanager
     def _open(
-        self, request: Request, timeout: float | None, headers: Mapping[str, str]
-    ) -> Stream[tuple[httpx.Response, float | None]]:
-        """Sends a request, and gives the successful response before its body, and its deadline."""
-        limit = timeout if request.waits else self._timeout
-        deadline = None if limit is None else time.monotonic() + limit
+        self, request: Request, deadline: float | None, headers: Mapping[str, str]
+    ) -> Stream[httpx.Response]:
+        """Sends a request, and gives the successful response before its body.
+
+        A stream may be silent for a while, but not beyond the deadline of the caller.
+        """
+        limit = self._policy.idle_timeout if request.streams else self._timeout
+        if deadline is not None:
+            check_time(deadline)
+            limit = min(limit, deadline - now())
         try:
             prepared = self._client.build_request(
                 request.method,
                 f"{self.url}{request.target}",
                 headers={**self._headers, **request.headers, **headers},
                 content=request.content,
-                timeout=httpx.Timeout(limit, connect=self._timeout),
+                timeout=httpx.Timeout(limit, connect=min(limit, self._timeout)),
             )
             response = self._client.send(prepared, stream=True, follow_redirects=False)
             try:
                 if not response.is_success:
                     raise error_of_response(
                         response.status_code,
-                        _request.read_problem(self._read(response, deadline)),
-                        _request.read_retry_after(response.headers.get("Retry-After")),
+                        _request.read_problem(self._read(response, now() + self._timeout)),
+                        _request.read_retry_after(
+                            response.headers.get("Retry-After"), response.headers.get("Date")
+                        ),
                     )
-                yield response, deadline
+                yield response
             finally:
                 response.close()
         except httpx.TimeoutException as error:
+            check_time(deadline)
+            if request.streams:
+                raise _LostConnection("nothing came for a long time") from error
             raise self._not_reachable("there was no response in time") from error
         except (httpx.LocalProtocolError, UnicodeEncodeError) as error:
             raise InvalidInput(f"the request cannot be sent: {error}") from error
@@ -213,21 +238,34 @@ class Transport:
         except httpx.DecodingError as error:
             raise A2SError(f"the response cannot be decoded: {error}") from error
 
-    def _read(self, response: httpx.Response, deadline: float | None) -> bytes:
+    def _read(self, response: httpx.Response, deadline: float) -> bytes:
         """Reads a body within the limits."""
         content = bytearray()
         for chunk in response.iter_bytes():
-            self._check_time(deadline)
+            if now() > deadline:
+                raise self._not_reachable("the response did not end in time")
             content += chunk
             if len(content) > _request.MAX_BODY:
                 raise A2SError("the response is longer than 64 MiB")
         return bytes(content)
 
-    def _check_time(self, deadline: float | None) -> None:
-        if deadline is not None and time.monotonic() > deadline:
-            raise self._not_reachable("the response did not end in time")
-
     def _not_reachable(self, message: str) -> NotReachable:
         return NotReachable(
             f"{self.url}: {message}", hint="Check the address, and that A2S runs: `a2s ready`."
         )
+
+
+def now() -> float:
+    """Returns the time of the clock of deadlines."""
+    return time.monotonic()
+
+
+def deadline_of(timeout: float | None) -> float | None:
+    """Returns the time at which a caller does not want to wait any more."""
+    return None if timeout is None else now() + timeout
+
+
+def check_time(deadline: float | None) -> None:
+    """Raises `Interrupted` after the deadline of the caller."""
+    if deadline is not None and now() >= deadline:
+        raise Interrupted("the time of the caller is over", hint="Read the run later by its id.")

@@ -1,4 +1,4 @@
-"""Capabilities as a toolset of Google's Agent Development Kit: `pip install a2s[google-adk]`."""
+"""Capabilities as a toolset of Google's Agent Development Kit, with the extra `google-adk`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.tool_context import ToolContext
 from google.genai.types import FunctionDeclaration
 
+from .. import _tools
 from .._async.registry import AsyncA2SRegistry
 from .._async.toolbox import AsyncTool, AsyncToolbox
 
@@ -75,7 +76,8 @@ class A2STool(BaseTool):
             return {"error": "This call waits for the confirmation of a person."}
         if confirmation is not None and not confirmation.confirmed:
             return {"error": "A person did not confirm this call."}
-        result = await self._tool.report(args, approved=confirmation is not None)
+        key = _tools.key_of(tool_context.session.id, tool_context.function_call_id, self.name, args)
+        result = await self._tool.report(args, approved=confirmation is not None, key=key)
         return result if isinstance(result, dict) else {"result": result}
 
 

@@ -1,9 +1,8 @@
-"""Capabilities as tools of LangChain and LangGraph: `pip install a2s[langchain]`."""
+"""Capabilities as tools of LangChain and LangGraph, with the extra `langchain`."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,9 +13,11 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import Command, interrupt
 
 from .. import _tools
+from .._interrupts import call_in_thread
 from .._sync.toolbox import Tool, Toolbox
-from ..checksum import canonicalize
-from ..errors import A2SError, NeedsApproval
+from .._tools import OnStart
+from ..errors import NeedsApproval
+from ..types import RunApproval
 
 __all__ = ["A2SToolSearch", "A2STools"]
 
@@ -99,30 +100,20 @@ class A2SToolSearch(AgentMiddleware[Any, Any, Any]):
 
 def _convert(tool: Tool) -> BaseTool:
     def run(config: RunnableConfig, **arguments: Any) -> Any:
+        return call(config, arguments, None)
+
+    async def run_async(config: RunnableConfig, **arguments: Any) -> Any:
+        return await call_in_thread(lambda on_start: call(config, arguments, on_start))
+
+    def call(config: RunnableConfig, arguments: dict[str, Any], on_start: OnStart | None) -> Any:
         key = _key_of(config, tool, arguments)
-        try:
-            return tool.call(arguments, key=key)
-        except NeedsApproval as waiting:
-            if key is None:
-                return _tools.describe_error(waiting)
-            # When the graph goes on, it runs this function again; the key leads to the same run.
-            decision = interrupt(
-                {
-                    "type": "a2s_approval",
-                    "tool": tool.name,
-                    "arguments": arguments,
-                    **_tools.describe_error(waiting),
-                }
-            )
-            try:
-                return tool.toolbox.decide(waiting, _is_approved(decision))
-            except A2SError as error:
-                return _tools.describe_error(error)
-        except A2SError as error:
-            return _tools.describe_error(error)
+        # When the graph goes on, it runs this function again; the key leads to the same run.
+        ask = None if key is None else _Questions(tool.name, arguments)
+        return tool.report(arguments, key=key, ask=ask, on_start=on_start)
 
     return StructuredTool.from_function(
         func=run,
+        coroutine=run_async,
         name=tool.name,
         description=tool.description,
         args_schema=tool.schema,
@@ -130,13 +121,40 @@ def _convert(tool: Tool) -> BaseTool:
     )
 
 
+class _Questions:
+    """The questions of one call, each an interrupt of the graph.
+
+    When the graph goes on, it gives the decisions in the order of the questions. So the questions are those
+    about all approvals that the run has asked for, also those that are decided.
+    """
+
+    def __init__(self, tool: str, arguments: Mapping[str, Any]) -> None:
+        self._tool = tool
+        self._arguments = arguments
+        self._decisions: dict[str, Any] = {}
+
+    def __call__(self, waiting: NeedsApproval, approval: RunApproval) -> bool:
+        """Returns the decision about an approval, or interrupts the graph."""
+        for asked in waiting.run.list_asked():
+            if asked not in self._decisions and approval["id"] not in self._decisions:
+                self._decisions[asked] = interrupt(
+                    {
+                        "type": "a2s_approval",
+                        "tool": self._tool,
+                        "arguments": dict(self._arguments),
+                        **_tools.describe_error(waiting),
+                    }
+                )
+        return _is_approved(self._decisions.get(approval["id"]))
+
+
 def _key_of(config: RunnableConfig, tool: Tool, arguments: Mapping[str, Any]) -> str | None:
     """Returns a key for this call in this task of a graph; none outside of a graph with a memory."""
-    place = config.get("configurable") or {}
-    thread, task = place.get("thread_id"), place.get("checkpoint_ns")
+    settings = config.get("configurable") or {}
+    thread, task = settings.get("thread_id"), settings.get("checkpoint_ns")
     if not thread or not task:
         return None
-    return hashlib.sha256(canonicalize([str(thread), task, tool.name, dict(arguments)])).hexdigest()
+    return _tools.key_of(str(thread), task, tool.name, dict(arguments))
 
 
 def _is_approved(decision: Any) -> bool:

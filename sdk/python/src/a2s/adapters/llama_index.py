@@ -1,4 +1,4 @@
-"""Capabilities as tools of LlamaIndex: `pip install a2s[llama-index]`."""
+"""Capabilities as tools of LlamaIndex, with the extra `llama-index`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from llama_index.core.objects import ObjectRetriever
 from llama_index.core.schema import QueryBundle
 from llama_index.core.tools import BaseTool, FunctionTool, ToolMetadata
 
+from .._interrupts import call_in_thread
 from .._sync.toolbox import Tool, Toolbox
 
 __all__ = ["A2SRetriever", "A2STools"]
@@ -19,7 +20,8 @@ __all__ = ["A2SRetriever", "A2STools"]
 class A2STools:
     """Makes tools for a `FunctionAgent`. Takes the arguments of `Toolbox`.
 
-    A run that waits for an approval is reported to the model with its id.
+    A run that waits for an approval is reported to the model with its id, unless `on_approval` has a
+    person asked. The same call goes on with the same run.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -73,5 +75,8 @@ def _convert(tool: Tool) -> BaseTool:
     def run(**arguments: Any) -> Any:
         return tool.report(arguments)
 
+    async def run_async(**arguments: Any) -> Any:
+        return await call_in_thread(lambda on_start: tool.report(arguments, on_start=on_start))
+
     metadata = _Metadata(description=tool.description, name=tool.name, schema=tool.schema)
-    return FunctionTool(fn=run, metadata=metadata)
+    return FunctionTool(fn=run, async_fn=run_async, metadata=metadata)

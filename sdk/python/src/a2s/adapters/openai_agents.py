@@ -1,7 +1,8 @@
-"""Capabilities as tools of the OpenAI Agents SDK: `pip install a2s[openai-agents]`."""
+"""Capabilities as tools of the OpenAI Agents SDK, with the extra `openai-agents`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ def _convert(tool: AsyncTool) -> FunctionTool:
         except A2SError as error:
             return _tools.as_text(_tools.describe_error(error))
         approved = bool(context.is_tool_approved(tool.name, context.tool_call_id))
-        return _tools.as_text(await tool.report(read, approved=approved))
+        return _tools.as_text(await tool.report(read, approved=approved, key=_key_of(context, read)))
 
     async def needs_approval(_: RunContextWrapper[Any], arguments: dict[str, Any], call: str) -> bool:
         return await tool.needs_approval(arguments)
@@ -59,3 +60,10 @@ def _convert(tool: AsyncTool) -> FunctionTool:
         strict_json_schema=False,
         needs_approval=needs_approval,
     )
+
+
+def _key_of(context: ToolContext[Any], arguments: dict[str, Any]) -> str:
+    """Returns a key for a call: the same call of the same turn, repeated by a host, is one run."""
+    group = context.run_config.group_id if context.run_config else None
+    turn = group or json.dumps(context.turn_input, default=str)
+    return _tools.key_of(turn, context.tool_call_id, context.tool_name, arguments)

@@ -1,4 +1,4 @@
-"""Capabilities as a toolset of Pydantic AI: `pip install a2s[pydantic-ai]`."""
+"""Capabilities as a toolset of Pydantic AI, with the extra `pydantic-ai`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pydantic_core import SchemaValidator, core_schema
 from .. import _tools
 from .._async.registry import AsyncA2SRegistry
 from .._async.toolbox import AsyncTool, AsyncToolbox
-from ..errors import A2SError, InvalidInput, MissingInput
+from ..errors import A2SError, InvalidInput, MissingInput, NeedsApproval
+from ..types import RunApproval
 
 __all__ = ["A2SToolset"]
 
@@ -71,8 +72,9 @@ class A2SToolset(AbstractToolset[Any]):
         called = self._tools[name]
         if not ctx.tool_call_approved and await called.needs_approval(tool_args):
             raise ApprovalRequired(metadata={"capability": dict(called.pinned or {}), "inputs": tool_args})
+        key = _tools.key_of(ctx.conversation_id or ctx.run_id, ctx.tool_call_id, name, tool_args)
         try:
-            return await called.call(tool_args, approved=ctx.tool_call_approved)
+            return await called.call(tool_args, approved=ctx.tool_call_approved, key=key, ask=_ask_again)
         except (InvalidInput, MissingInput) as error:
             raise ModelRetry(_tools.as_text(_tools.describe_error(error))) from error
         except A2SError as error:
@@ -99,3 +101,8 @@ class A2SToolset(AbstractToolset[Any]):
         return ToolsetTool(
             toolset=self, tool_def=definition, max_retries=self._max_retries, args_validator=_ARGUMENTS
         )
+
+
+async def _ask_again(waiting: NeedsApproval, approval: RunApproval) -> bool:
+    """Defers the call again: the next approved call has the same key, and goes on with the same run."""
+    raise ApprovalRequired(metadata=_tools.describe_error(waiting))

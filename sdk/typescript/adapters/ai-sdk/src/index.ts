@@ -1,6 +1,6 @@
 /** Capabilities of A2S as tools of the Vercel AI SDK. */
 import type { A2SRegistry, RequestOptions, Values } from "@a2s/core";
-import { type A2STool, Toolbox, type ToolboxOptions } from "@a2s/core/tools";
+import { type A2STool, keyOf, Toolbox, type ToolboxOptions } from "@a2s/core/tools";
 import { dynamicTool, jsonSchema, type ModelMessage, type Tool, toolSearch } from "ai";
 
 /** Tools by name, as `generateText` takes them. */
@@ -64,10 +64,12 @@ export class A2STools {
                     description: tool.description,
                     inputSchema: jsonSchema<unknown>(tool.schema as Parameters<typeof jsonSchema>[0]),
                     deferLoading,
-                    execute: (args, { toolCallId, messages, abortSignal }) =>
+                    execute: async (args, { toolCallId, messages, abortSignal }) =>
                         tool.call(args as Values, {
                             approved: isApproved(toolCallId, messages),
                             signal: abortSignal,
+                            // The messages name the conversation, as the call is a part of it.
+                            key: await keyOf(messages, toolCallId, tool.name, args),
                         }),
                 });
                 return [tool.name, converted];

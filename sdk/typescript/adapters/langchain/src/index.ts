@@ -1,6 +1,6 @@
 /** Capabilities of A2S as tools of LangChain. */
 import type { A2SRegistry, RequestOptions, Values } from "@a2s/core";
-import { type A2STool, Toolbox, type ToolboxOptions } from "@a2s/core/tools";
+import { type A2STool, keyOf, Toolbox, type ToolboxOptions } from "@a2s/core/tools";
 import { DynamicStructuredTool } from "@langchain/core/tools";
 import { type AgentMiddleware, createMiddleware, humanInTheLoopMiddleware } from "langchain";
 
@@ -82,7 +82,9 @@ export class A2STools {
             func: async (args, _, config) => {
                 const id = (config as { toolCall?: { id?: string } } | undefined)?.toolCall?.id;
                 const approved = id !== undefined && this.#asked.delete(id);
-                const result = await tool.call(args as Values, { approved, signal: config?.signal });
+                const thread = config?.configurable?.["thread_id"];
+                const key = id === undefined ? undefined : await keyOf(thread ?? null, id, name, args);
+                const result = await tool.call(args as Values, { approved, signal: config?.signal, key });
                 return typeof result === "string" ? result : JSON.stringify(result);
             },
         });

@@ -1,6 +1,6 @@
 /** Capabilities of A2S as tools of the OpenAI Agents SDK. */
 import type { A2SRegistry, RequestOptions, Values } from "@a2s/core";
-import { type A2STool, Toolbox, type ToolboxOptions } from "@a2s/core/tools";
+import { type A2STool, keyOf, Toolbox, type ToolboxOptions } from "@a2s/core/tools";
 import {
     type FunctionTool,
     type HostedTool,
@@ -70,7 +70,8 @@ function convert(one: A2STool, deferLoading: boolean): AgentTool {
             const callId = details?.toolCall?.callId;
             const approved =
                 callId !== undefined && context?.isToolApproved({ toolName: name, callId }) === true;
-            const result = await one.call(valuesOf(args), { approved, signal: details?.signal });
+            const key = callId && (await keyOf(details?.toolCall, valuesOf(args)));
+            const result = await one.call(valuesOf(args), { approved, signal: details?.signal, key });
             return typeof result === "string" ? result : JSON.stringify(result);
         },
     });
