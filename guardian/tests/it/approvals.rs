@@ -162,8 +162,8 @@ async fn everything_has_an_end() {
     let inputs = json!({"amount": 500});
     let id = waiting(&ask(&world, &inputs, 1).await);
     world.wait(30 * 60);
-    let (status, problem) = settle(&world, &id, "approve", Some("s3cret")).await;
-    assert_eq!((status, &problem["code"]), (409, &json!("approval_not_waiting")));
+    let (refused, problem) = settle(&world, &id, "approve", Some("s3cret")).await;
+    assert_eq!((refused, &problem["code"]), (409, &json!("approval_not_waiting")));
     assert!(problem["detail"].as_str().unwrap().contains("expired at"), "{problem}");
     let next = waiting(&ask(&world, &inputs, 2).await);
     assert_ne!(next, id);
