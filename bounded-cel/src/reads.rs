@@ -20,7 +20,7 @@ pub enum ReadKind {
     Value,
     /// Only whether it exists, as in `has(a.b)`.
     Existence,
-    /// Whether it contains this text, as in `"x" in a`: as an item of a list, or as the name of a member.
+    /// Only its item or the name of its member with this text, as in `"x" in a`.
     Containment(String),
 }
 

@@ -583,11 +583,13 @@ type Approval struct {
 	User string `json:"user,omitzero"`
 	// The token that acts for the user.
 	Caller string `json:"caller,omitzero"`
+	// The execution that the approval is for. Without one, the first execution with the same act uses it.
+	Execution string `json:"execution,omitzero"`
 	// The execution that used the approval.
 	UsedBy string `json:"used_by,omitzero"`
 	// The name of the person who has decided, as they state it.
 	DecidedBy string `json:"decided_by,omitzero"`
-	// The reason, in their words.
+	// The reason, in their words; of a withdrawn approval, in those of its agent.
 	Reason string `json:"reason,omitzero"`
 	members
 }
@@ -630,17 +632,18 @@ type ApprovalState string
 
 // The values of [ApprovalState].
 const (
-	ApprovalStateWaiting  ApprovalState = "waiting"
-	ApprovalStateApproved ApprovalState = "approved"
-	ApprovalStateRejected ApprovalState = "rejected"
-	ApprovalStateUsed     ApprovalState = "used"
-	ApprovalStateExpired  ApprovalState = "expired"
+	ApprovalStateWaiting   ApprovalState = "waiting"
+	ApprovalStateApproved  ApprovalState = "approved"
+	ApprovalStateRejected  ApprovalState = "rejected"
+	ApprovalStateUsed      ApprovalState = "used"
+	ApprovalStateExpired   ApprovalState = "expired"
+	ApprovalStateWithdrawn ApprovalState = "withdrawn"
 )
 
 // ApprovalStatus: the status of an approval.
 type ApprovalStatus struct {
 	ID string `json:"id"`
-	// `pending`, `approved`, `rejected`, `used` or `expired`.
+	// `pending`, `approved`, `rejected`, `used`, `expired` or `withdrawn`.
 	Status string `json:"status"`
 	// The time when the approval expires, decided or not.
 	ExpiresAt Time      `json:"expiresAt"`

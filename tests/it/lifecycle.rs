@@ -111,7 +111,8 @@ fn tokens_open_what_they_say_in_every_service() {
     a2s_as(&admin, url, &["secrets", "list"]).exits(0);
     let refused = a2s_as(&execute, url, &["secrets", "list", "--json"]).exits(1);
     assert_eq!(refused.one()["error"]["code"], "A2S318");
-    a2s_as(&execute, url, &["trust", "list"]).exits(0);
+    a2s_as(&admin, url, &["trust", "list"]).exits(0);
+    a2s_as(&execute, url, &["trust", "list"]).exits(1);
     let digest = format!("sha256:{}", "0".repeat(64));
     let accept = ["trust", "accept", "GetJoke@7.0.0", "--checksum", &digest, "--json"];
     for refused in [&accept[..], &["trust", "forget", "GetJoke@7.0.0", "--json"]] {

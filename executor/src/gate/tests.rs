@@ -679,8 +679,8 @@ async fn result_without_verdict_is_dropped_by_default() {
     }
 }
 
-#[test]
-fn a_token_that_fits_no_header_is_refused() {
+#[tokio::test]
+async fn a_token_that_fits_no_header_is_refused() {
     let url = Url::parse("http://127.0.0.1:1/").unwrap();
     let token = Some(Secret::new("a\r\nb"));
     let endpoint = HttpEndpoint { token, ..url.into() };

@@ -315,8 +315,8 @@ async fn a_guardian_that_missed_a_withdrawal_gets_it_again() {
     let app = world.open().await;
     until("it is withdrawn", || async { world.guardian.withdrawals().len() == 2 }).await;
     app.shutdown(Duration::ZERO).await;
-    let _app = world.open().await;
-    run(&_app, "Pay", json!({})).await;
+    let app = world.open().await;
+    waiting(&world, &app).await;
     assert_eq!(world.guardian.withdrawals().len(), 2, "it was recorded");
 }
 

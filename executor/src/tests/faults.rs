@@ -228,5 +228,6 @@ async fn endless_informational_responses_are_given_up() {
     world.config.limits.read_timeout = Duration::from_millis(200);
     world.config.limits.max_attempts = 1;
     let steps = json!([task("step", "GET /hints", json!({}), json!({}))]);
-    check(&fail(&world, steps, json!({})).await, "A2S352", &["timed out"]);
+    let words = &["more than 20 informational responses"];
+    check(&fail(&world, steps, json!({})).await, "A2S355", words);
 }

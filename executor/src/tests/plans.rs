@@ -340,7 +340,7 @@ async fn a_plan_that_could_not_be_run_has_no_token_and_says_why() {
     refused(large, "no canonical form").await;
     let long = json!({"name": "Echo", "inputs": {"city": "x".repeat(600 << 10)}});
     refused(long, "more than 1048576 bytes").await;
-    let full = "too many unused plans: the limit is 2 plans in total, and 250 plans for one caller";
+    let full = "too many unused plans: the limit is 2 plans in total, 250 plans for one caller";
     let first = token(&app, echo()).await;
     token(&app, echo()).await;
     refused(echo(), full).await;

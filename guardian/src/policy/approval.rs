@@ -254,8 +254,9 @@ impl Approval {
     fn is_about(&self, wanted: &ApprovalRequest<'_>) -> bool {
         let own = self.own_execution();
         let is_same_act = self.binding == wanted.binding
-            // The execution has the same true request, which earlier bindings do not cover.
-            || (own.is_some() && self.binding == wanted.earlier_binding);
+            // An earlier version recorded it: the binding does not cover the true request, and the execution
+            // has only one.
+            || (self.execution.is_none() && own.is_some() && self.binding == wanted.earlier_binding);
         self.rule == wanted.rule
             && is_same_act
             && own.is_none_or(|own| wanted.execution.as_deref() == Some(own))

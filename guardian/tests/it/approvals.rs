@@ -148,7 +148,7 @@ async fn nobody_approves_without_the_token() {
         assert_eq!((status, &problem["code"]), (401, &json!("unauthorized")), "{token:?}");
         assert_eq!(world.send("GET", "/v1/approvals", token, Vec::new()).await.0, 401);
     }
-    assert_eq!(waiting(&ask(&world, &inputs, 2).await), id);
+    assert_eq!(waiting(&ask(&world, &inputs, 1).await), id);
     // Where there is no token, there is nobody who could.
     let without = World::new(POLICY);
     let id = waiting(&ask(&without, &inputs, 1).await);
@@ -162,8 +162,8 @@ async fn everything_has_an_end() {
     let inputs = json!({"amount": 500});
     let id = waiting(&ask(&world, &inputs, 1).await);
     world.wait(30 * 60);
-    let (code, problem) = settle(&world, &id, "approve", Some("s3cret")).await;
-    assert_eq!((code, &problem["code"]), (409, &json!("approval_not_waiting")));
+    let (refused, problem) = settle(&world, &id, "approve", Some("s3cret")).await;
+    assert_eq!((refused, &problem["code"]), (409, &json!("approval_not_waiting")));
     assert!(problem["detail"].as_str().unwrap().contains("expired at"), "{problem}");
     let next = waiting(&ask(&world, &inputs, 2).await);
     assert_ne!(next, id);

@@ -429,11 +429,13 @@ export interface components {
             user?: string | null;
             /** @description The token that acts for the user. */
             caller?: string | null;
+            /** @description The execution that the approval is for. Without one, the first execution with the same act uses it. */
+            execution?: string | null;
             /** @description The execution that used the approval. */
             used_by?: string | null;
             /** @description The name of the person who has decided, as they state it. */
             decided_by?: string | null;
-            /** @description The reason, in their words. */
+            /** @description The reason, in their words; of a withdrawn approval, in those of its agent. */
             reason?: string | null;
         };
         /** @description The person who decides, and the reason. */
@@ -451,11 +453,11 @@ export interface components {
          * @description The status of an approval.
          * @enum {string}
          */
-        ApprovalState: "waiting" | "approved" | "rejected" | "used" | "expired";
+        ApprovalState: "waiting" | "approved" | "rejected" | "used" | "expired" | "withdrawn";
         /** @description The status of an approval. */
         ApprovalStatus: {
             id: string;
-            /** @description `pending`, `approved`, `rejected`, `used` or `expired`. */
+            /** @description `pending`, `approved`, `rejected`, `used`, `expired` or `withdrawn`. */
             status: string;
             /**
              * Format: date-time

@@ -156,8 +156,7 @@ fn a_secret_is_given_by_name_and_told_to_nobody() {
         "version: 1
 default: allow
 rules:
-  - {id: seen, on: [message/send, task/get], when: 'texts.exists(t, t.contains(\"opensesame\"))', decision: deny}
-  - {id: named, on: message/send, when: 'texts.exists(t, t.contains(\"Eve\"))', decision: deny}
+  - {id: named, on: message/send, when: 'has(params.payload.params) && size(params.payload.params.message.parts) == 2 && params.payload.params.message.parts[1].data.inputs.owner == \"Eve\"', decision: deny}
 ",
     );
     world.add_flags(&["--policy", &policy]);

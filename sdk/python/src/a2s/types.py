@@ -81,7 +81,7 @@ class ApprovalDecisionRequest(TypedDict):
     """The reason."""
 
 
-ApprovalState: TypeAlias = Literal['waiting', 'approved', 'rejected', 'used', 'expired']
+ApprovalState: TypeAlias = Literal['waiting', 'approved', 'rejected', 'used', 'expired', 'withdrawn']
 """The status of an approval."""
 
 
@@ -1422,6 +1422,9 @@ class Approval(TypedDict):
     caller: NotRequired[str | None]
     """The token that acts for the user."""
 
+    execution: NotRequired[str | None]
+    """The execution that the approval is for. Without one, the first execution with the same act uses it."""
+
     used_by: NotRequired[str | None]
     """The execution that used the approval."""
 
@@ -1429,7 +1432,7 @@ class Approval(TypedDict):
     """The name of the person who has decided, as they state it."""
 
     reason: NotRequired[str | None]
-    """The reason, in their words."""
+    """The reason, in their words; of a withdrawn approval, in those of its agent."""
 
 
 class ApprovalList(TypedDict):
@@ -1443,7 +1446,7 @@ class ApprovalStatus(TypedDict):
 
     id: str
     status: str
-    """`pending`, `approved`, `rejected`, `used` or `expired`."""
+    """`pending`, `approved`, `rejected`, `used`, `expired` or `withdrawn`."""
 
     expiresAt: str
     """The time when the approval expires, decided or not."""
