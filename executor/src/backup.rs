@@ -63,8 +63,10 @@ pub async fn check_runs(copy: &Path) -> Result<RestoredRuns, Error> {
     Ok(checked)
 }
 
-/// Checks a copy that no executor uses, and makes the runs that had not ended wait for a person: their
-/// requests may have been sent after the copy was taken. Runs with an incomplete journal end as failed.
+/// Checks a copy that no executor uses, and makes the runs that had not ended wait for a person.
+///
+/// Their requests may have been sent after the copy was taken. Runs with an incomplete journal end as
+/// failed.
 ///
 /// # Errors
 /// Fails when the database is damaged, was created by a newer version, or cannot be written.
@@ -217,7 +219,7 @@ impl CopiedJournal {
         let (at, last) = (clock.now(), self.events.last());
         let seq = last.map_or(0, |event| event.seq);
         let ended = last.and_then(|event| final_status(&event.kind));
-        let status = ended.or(final_status(&kind)).unwrap_or(RunStatus::Waiting);
+        let status = ended.or_else(|| final_status(&kind)).unwrap_or(RunStatus::Waiting);
         let mut transaction = connection.begin().await.map_err(to_store_error(WHAT))?;
         let removed = sqlx::query("DELETE FROM event WHERE run = $1 AND seq > $2")
             .bind(&self.id)

@@ -310,7 +310,7 @@ impl<'o> Demo<'o> {
         self.check_claim(
             "the post went out without the e-mail address".to_owned(),
             run.status == RunStatus::Succeeded
-                && decisions(&run) == ["allow", "allow", "modify", "allow"]
+                && decisions(&run) == ["allow", "allow", "modify", "allow", "allow"]
                 && posted.contains("for a seat")
                 && !posted.contains("ann@example.com"),
             json!({ "run": run, "posted": posted }),

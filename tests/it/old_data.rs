@@ -41,6 +41,10 @@ async fn respond(State(requests): State<Requests>, request: Request) -> (StatusC
 }
 
 impl OldFolder {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the old folder is moved to the clock of the test"
+    )]
     fn open() -> Self {
         let requests = Requests::default();
         let router = axum::Router::new().fallback(respond).with_state(Arc::clone(&requests));

@@ -42,6 +42,8 @@ struct AgentTurn<'a> {
     store: &'a dyn StateStore,
     emit: &'a mut (dyn FnMut(AgentEvent) + Send),
     session: String,
+    /// Set when the session begins with this turn.
+    is_session_new: bool,
     id: Uuid,
     /// The id of the turn as guardians see it.
     turn: String,
@@ -111,7 +113,9 @@ pub(crate) async fn run_turn(
     let session = request.session.clone().unwrap_or_else(|| agent.clock.new_id().to_string());
     let given = request.consent.is_some().then_some(ConsentSource::Given);
     let consent = agent.consent_off.then_some(ConsentSource::Off).or(given);
-    let mut turn = AgentTurn { consent, ..AgentTurn::new(agent, store, emit, session) };
+    let is_session_new = request.session.is_none();
+    let turn = AgentTurn::new(agent, store, emit, session);
+    let mut turn = AgentTurn { consent, is_session_new, ..turn };
     let ending = turn.run(request).await?;
     let answer = turn.finish(ending).await;
     (turn.emit)(AgentEvent::Response(Box::new(answer.clone())));
@@ -179,6 +183,7 @@ impl<'a> AgentTurn<'a> {
             store,
             emit,
             session,
+            is_session_new: false,
             id,
             turn: id.to_string(),
             consent: None,

@@ -195,7 +195,7 @@ impl RequestSender<'_> {
         if !inputs.is_masked() {
             return request.url().as_str().to_owned();
         }
-        let shown = request.shown_inputs().unwrap_or(inputs.shown());
+        let shown = request.shown_inputs().unwrap_or_else(|| inputs.shown());
         let url = prepare_masked(contract, shown, request).url().as_str().to_owned();
         // As people read it.
         url.replace("%28secret%29", HIDDEN)

@@ -239,7 +239,7 @@ mod tests {
             calls.collect::<io::Result<Vec<_>>>().unwrap()
         };
         let (last, first) = (call("decision", None, "e2"), call("outcome", Some("r1"), "e1"));
-        assert_eq!(read(2), [last.clone()]);
+        assert_eq!(read(2), std::slice::from_ref(&last));
         assert_eq!(read(50), [last, first]);
     }
 

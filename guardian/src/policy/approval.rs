@@ -169,7 +169,7 @@ impl ApprovalRequester {
         };
         let token = ApprovalQuota { most: MAX_OPEN_PER_TOKEN, scope: "the users of this token" };
         let is_full = |count: usize, quota: ApprovalQuota| (quota.most <= count).then_some(quota);
-        is_full(pending, ApprovalQuota { most, scope }).or(is_full(open_for_token, token))
+        is_full(pending, ApprovalQuota { most, scope }).or_else(|| is_full(open_for_token, token))
     }
 
     /// The token of the requester: a user without a caller is one.
@@ -426,7 +426,7 @@ mod tests {
     }
 
     /// An approval as earlier versions recorded it.
-    fn earlier(content: Value) -> Approval {
+    fn earlier(content: &Value) -> Approval {
         let approval = Approval::from_request(wanted("earlier", ""), NOW, 1);
         Approval { subject: json!({ "content": content }), ..approval }
     }
@@ -438,7 +438,7 @@ mod tests {
             json!({"toolCallResult": {"executionId": "x-1"}}),
             json!({"executionId": "x-1", "message": {}}),
         ] {
-            let approval = earlier(content);
+            let approval = earlier(&content);
             // The request has a sealed digest now, which the binding did not cover.
             assert!(approval.is_open_for(&wanted("sealed", "x-1"), NOW));
             assert!(approval.is_open_for(&wanted("earlier", "x-1"), NOW));
@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn an_earlier_approval_without_execution_covers_no_secrets() {
-        let approval = earlier(json!({"cut": "[16,000 bytes]"}));
+        let approval = earlier(&json!({"cut": "[16,000 bytes]"}));
         assert!(approval.is_open_for(&wanted("earlier", "x-2"), NOW));
         assert!(!approval.is_open_for(&wanted("sealed", "x-2"), NOW));
     }

@@ -37,13 +37,7 @@ pub(super) fn record(recorder: &mut Recorder<'_>) {
     short["response"]["cut"] = json!(false);
     let short = Exchange { recorded: short, status: 0, body: Value::Null };
     let exchanges = [&started, &short, &rest, &ended];
-    recorder.record(
-        "streams/an end that is too early",
-        "run",
-        arguments.clone(),
-        &exchanges,
-        good.clone(),
-    );
+    recorder.record("streams/an end that is too early", "run", arguments.clone(), &exchanges, good);
 
     // What was received comes again.
     let again = Exchange { recorded: rest.recorded.clone(), status: 0, body: Value::Null };

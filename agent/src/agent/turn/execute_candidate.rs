@@ -290,7 +290,10 @@ impl AgentTurn<'_> {
         mut inputs: Map<String, Value>,
         fields: &[InputField],
     ) -> Result<(PlanResponse, Map<String, Value>), ClientError> {
-        let plan = plan_run(source, pin, &inputs, &self.session).await?;
+        // A new session has no values yet. Its id is new in each turn, and a consent must not depend on it.
+        let is_empty = self.is_session_new && self.record.runs.is_empty();
+        let session = (!is_empty).then_some(&*self.session);
+        let plan = plan_run(source, pin, &inputs, session).await?;
         if plan.missing.is_empty() {
             return Ok((plan, inputs));
         }
@@ -300,7 +303,7 @@ impl AgentTurn<'_> {
         if inputs.len() == before {
             return Ok((plan, inputs));
         }
-        Ok((plan_run(source, pin, &inputs, &self.session).await?, inputs))
+        Ok((plan_run(source, pin, &inputs, session).await?, inputs))
     }
 
     /// Runs the prepared capability, and reports each event.
@@ -405,9 +408,9 @@ async fn plan_run(
     source: &Backend,
     pin: &CapabilityRef,
     inputs: &Map<String, Value>,
-    session: &str,
+    session: Option<&str>,
 ) -> Result<PlanResponse, ClientError> {
-    let (inputs, session) = (inputs.clone(), Some(session.to_owned()));
+    let (inputs, session) = (inputs.clone(), session.map(str::to_owned));
     let request = PlanRequest { inputs, session, ..PlanRequest::from_ref(pin) };
     source.executor.plan(&request).await
 }
