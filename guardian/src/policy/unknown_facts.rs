@@ -267,8 +267,12 @@ impl UnknownFacts {
                 }
             }
             MethodCall::A2a(_, step) => {
-                if step.payload.values().any(contains_placeholder) {
-                    found.push(vec!["texts".to_owned()]);
+                for (member, value) in &step.payload {
+                    search(&["params", "payload", member], value);
+                }
+                if !found.is_empty() {
+                    // Not by `add`, which hides the whole payload.
+                    self.paths.push(vec!["texts".to_owned()]);
                 }
             }
             MethodCall::ToolCallResult(step) => {
