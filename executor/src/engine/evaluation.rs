@@ -148,9 +148,10 @@ fn start_thread<T: Send + 'static>(
 ) -> Result<oneshot::Receiver<T>, EvaluationError> {
     let (sender, receiver) = oneshot::channel();
     let work = move || {
-        let _permit = permit;
+        let value = evaluation();
+        drop(permit);
         // The run may have given up.
-        let _ = sender.send(evaluation());
+        let _ = sender.send(value);
     };
     let started = thread::Builder::new().name("a2s-evaluation".to_owned()).spawn(work);
     started.map(|_| receiver).map_err(|error| {

@@ -362,7 +362,9 @@ fn every_part_of_a_question_is_true_or_named_as_hidden() {
                 let hidden = hidden(shown);
                 let mut seen = request(shown).clone();
                 // The keyed digest of what is masked.
-                seen.as_object_mut().unwrap().remove("sealed");
+                if let Some(seen) = seen.as_object_mut() {
+                    seen.remove("sealed");
+                }
                 check_part("/request", request(actual), &seen, &hidden);
                 check_part("/inputs", &inputs_of(actual), &inputs_of(shown), &hidden);
                 let outputs = "/params/toolCallResult/result/outputs";
