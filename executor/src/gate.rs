@@ -11,11 +11,10 @@ mod guardian_chain;
 mod guardian_request;
 mod permitted;
 mod pre_run;
-mod sealed_request;
 mod sent;
 mod state_access;
 mod step_questions;
-mod withdrawals;
+pub(crate) mod withdrawals;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;

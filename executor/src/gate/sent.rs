@@ -10,8 +10,10 @@ use aos::message::StepContext;
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use crate::error::Error;
 use crate::request::{self, PreparedRequest, RedirectTarget, TaskContract, authority};
 use crate::secrets::{HiddenPaths, MaskedInputs, RunSecrets, join_pointer};
+use crate::vault::Vault;
 
 /// The maximum size of a body in a question, in bytes.
 pub(super) const MAX_SHOWN_BODY: usize = 8 * 1024;
@@ -92,14 +94,17 @@ impl RequestFacts {
         Self { members, is_masked, hidden }
     }
 
-    pub(super) fn is_masked(&self) -> bool {
-        self.is_masked
-    }
-
-    /// Adds the keyed digest of the true request.
-    pub(super) fn with_sealed(mut self, digest: Digest) -> Self {
-        self.members.insert("sealed".to_owned(), json!(digest.to_hex()));
-        self
+    /// Adds the keyed digest of the true request when a part of it is masked. An approval of the request
+    /// covers its secrets by this digest.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::VaultKey`](crate::error::ErrorKind::VaultKey) without a key.
+    pub(super) fn seal(mut self, prepared: &PreparedRequest, vault: &Vault) -> Result<Self, Error> {
+        if self.is_masked {
+            let digest = vault.keyed_digest("request", prepared.digest())?;
+            self.members.insert("sealed".to_owned(), json!(digest.to_hex()));
+        }
+        Ok(self)
     }
 
     /// Adds the facts to the question about `inputs`. `path` returns the path of an input there.

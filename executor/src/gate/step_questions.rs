@@ -140,7 +140,7 @@ impl GuardianGate {
         let RequestProposal { asker, contract, occasion, inputs, prepared, .. } = proposal;
         let task = contract.task();
         let facts = RequestFacts::new(contract, inputs, prepared, proposal.asks_again);
-        let facts = self.seal(facts, prepared)?;
+        let facts = facts.seal(prepared, &self.vault)?;
         Ok(match task {
             Task::Mcp(tool) if hook == HookPhase::MCP_OUTBOUND => {
                 let message = request::mcp_call(tool, inputs.shown())?;
@@ -188,7 +188,7 @@ impl GuardianGate {
         let inputs = changed.as_ref().unwrap_or(inputs);
         let hop = (hop, number);
         let facts = RequestFacts::from_redirect(contract, inputs, &next, hop, asker.secrets);
-        let facts = match self.seal(facts, &next) {
+        let facts = match facts.seal(&next, &self.vault) {
             Ok(facts) => facts,
             Err(error) => return RawVerdict::without_question(Err(error)),
         };

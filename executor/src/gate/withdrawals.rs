@@ -18,34 +18,33 @@ struct EndedApprovals {
     expires_at: Option<Timestamp>,
 }
 
-impl GuardianGate {
-    /// Tells each guardian which approvals a run that has ended will not use. `events` are those that begin
-    /// and end the run, and its requests for approvals. A guardian that does not know withdrawals ignores
-    /// them.
-    ///
-    /// # Errors
-    /// A guardian does not respond now, and its approvals are still open.
-    pub(crate) async fn withdraw_approvals(&self, events: &[RunEvent]) -> Result<(), Error> {
-        let mut result = Ok(());
-        for (guardian, ended) in ended_approvals(events) {
-            let mut clients = self.guardians().into_iter().flat_map(GuardianChain::clients);
-            let Some((_, client)) = clients.find(|(name, _)| *name == guardian) else { continue };
-            let now = self.clock.now();
-            let ping = Ping { timestamp: Some(now), ..Ping::default() };
-            let ping = ping.with_withdrawals(&ended.withdrawals);
-            let is_recorded = match client.ping(self.new_message_id(), ping).await {
-                Ok(pong) => pong.status == PongStatus::Connected,
-                Err(failure) => {
-                    !failure.is_unavailable() && !matches!(failure, GuardianError::Timeout)
-                }
-            };
-            if !is_recorded && ended.expires_at.is_some_and(|at| now < at) {
-                let message = format!("the guardian `{guardian}` does not record withdrawals now");
-                result = Err(Error::new(ErrorKind::GuardianUnreachable, message));
-            }
+/// Tells each guardian which approvals a run that has ended will not use. `events` are those that begin
+/// and end the run, and its requests for approvals. A guardian that does not know withdrawals ignores
+/// them.
+///
+/// # Errors
+/// A guardian does not respond now, and its approvals are still open.
+pub(crate) async fn withdraw_approvals(
+    gate: &GuardianGate,
+    events: &[RunEvent],
+) -> Result<(), Error> {
+    let mut result = Ok(());
+    for (guardian, ended) in ended_approvals(events) {
+        let mut clients = gate.guardians().into_iter().flat_map(GuardianChain::clients);
+        let Some((_, client)) = clients.find(|(name, _)| *name == guardian) else { continue };
+        let now = gate.clock.now();
+        let ping = Ping { timestamp: Some(now), ..Ping::default() };
+        let ping = ping.with_withdrawals(&ended.withdrawals);
+        let is_recorded = match client.ping(gate.new_message_id(), ping).await {
+            Ok(pong) => pong.status == PongStatus::Connected,
+            Err(failure) => !failure.is_unavailable() && !matches!(failure, GuardianError::Timeout),
+        };
+        if !is_recorded && ended.expires_at.is_some_and(|at| now < at) {
+            let message = format!("the guardian `{guardian}` does not record withdrawals now");
+            result = Err(Error::new(ErrorKind::GuardianUnreachable, message));
         }
-        result
     }
+    result
 }
 
 /// Returns the approvals that a run has required, by guardian; none before the run has ended.

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::context::RunContext;
 use crate::error::Error;
+use crate::gate::withdrawals::withdraw_approvals;
 use crate::journal::lock;
 use crate::registry_client::{RegistryClient, ReportResult};
 use crate::report::{OutcomeReporter, health_of_used_hosts};
@@ -75,7 +76,7 @@ impl OutcomeReports {
     /// Fails when either should be tried again.
     async fn report_outcome(&self, run: Uuid) -> Result<(), Error> {
         let events = self.context.store.read_outline(run).await?;
-        let withdrawn = self.context.gate.withdraw_approvals(&events).await;
+        let withdrawn = withdraw_approvals(&self.context.gate, &events).await;
         let Some(mut outcome) = self.reporter.build_report(&events) else { return Ok(()) };
         // Current health, whenever the run was.
         outcome.hosts = health_of_used_hosts(&events, self.context.outbound.recent_health());
