@@ -119,9 +119,7 @@ impl VersionWriter {
             PublicationResult::LookAlike(other) => {
                 return Err(Error::LookalikeName { name: new.name, other });
             }
-            PublicationResult::ShareUsedUp => {
-                return Err(Error::ShareUsedUp(by.subject));
-            }
+            PublicationResult::ShareUsedUp => return Err(Error::ShareUsedUp(by.subject)),
             PublicationResult::NotOwner(owners) => {
                 return Err(Error::NotOwner { name: new.name, owners });
             }
