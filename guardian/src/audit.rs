@@ -46,7 +46,6 @@ pub(crate) use audit_record::{AuditRecord, DecidedStep, leaves_out};
 pub use copy::{copy, has_log};
 pub(crate) use hash_chain::{HashChain, Options};
 pub(crate) use newest_records::{NewestRecords, RecordRange, read_newest};
-pub use newest_records::{RecordedCall, read_recorded_calls};
 pub use record_filter::RecordFilter;
 pub use records::{LogCorruption, LogStart, RecordReader, VerifiedLog, verify, verify_from};
 pub(crate) use restore_state::restore_state;

@@ -69,36 +69,6 @@ pub(crate) fn read_newest(
     Ok(found)
 }
 
-/// The run and the execution that a record names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordedCall {
-    /// The event of the record: `decision`, `outcome` and so on.
-    pub event: String,
-    /// The run of an executor.
-    pub run: Option<String>,
-    /// The execution: a call, with its decisions and its outcome.
-    pub execution: Option<String>,
-}
-
-/// Returns the runs and executions that the last `count` records of a log name, the newest first. The log may
-/// be in use. A record that cannot be read is left out.
-///
-/// # Errors
-/// A file cannot be read.
-pub fn read_recorded_calls(
-    path: &Path,
-    count: usize,
-) -> io::Result<impl Iterator<Item = io::Result<RecordedCall>>> {
-    let to_call = |record: Value| {
-        let text = |pointer: &str| record.pointer(pointer)?.as_str().map(str::to_owned);
-        let (run, execution) = (text("/capability/run"), text("/execution"));
-        let event = text("/event").unwrap_or_default();
-        (run.is_some() || execution.is_some()).then_some(RecordedCall { event, run, execution })
-    };
-    let records = read_from_end(path)?.take(count);
-    Ok(records.filter_map(move |record| record.map(to_call).transpose()))
-}
-
 /// Returns the records of all segments, the last first. A record that cannot be read is left out.
 fn read_from_end(path: &Path) -> io::Result<impl Iterator<Item = io::Result<Value>>> {
     let files = LogFiles::new(path);
@@ -215,32 +185,6 @@ mod tests {
         assert_eq!(numbers(&read(None, 88, 10, &all)), [90, 89]);
         let denied = RecordFilter { decision: Some("deny".to_owned()), ..RecordFilter::default() };
         assert_eq!(numbers(&read(Some(70), 0, 3, &denied)), [69, 66, 63]);
-    }
-
-    #[test]
-    fn the_last_records_name_runs_and_executions() {
-        let folder = log();
-        let path = folder.path().join("audit.jsonl");
-        let mut text = std::fs::read_to_string(&path).unwrap();
-        text.push_str(
-            r#"{"seq":91,"event":"outcome","execution":"e1","capability":{"run":"r1"}}
-{"seq":92,"event":"policy"}
-{"seq":93,"event":"decision","execution":"e2"}
-"#,
-        );
-        std::fs::write(&path, text).unwrap();
-        let call = |event: &str, run: Option<&str>, execution: &str| RecordedCall {
-            event: event.to_owned(),
-            run: run.map(str::to_owned),
-            execution: Some(execution.to_owned()),
-        };
-        let read = |count| {
-            let calls = read_recorded_calls(&path, count).unwrap();
-            calls.collect::<io::Result<Vec<_>>>().unwrap()
-        };
-        let (last, first) = (call("decision", None, "e2"), call("outcome", Some("r1"), "e1"));
-        assert_eq!(read(2), std::slice::from_ref(&last));
-        assert_eq!(read(50), [last, first]);
     }
 
     /// A guardian may be writing the last line.
