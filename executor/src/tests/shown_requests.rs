@@ -3,7 +3,9 @@
 use std::cell::Cell;
 
 use a2s_api::EventKind;
+use aos::message::{Decision, Request};
 use axum::http::Method;
+use guardian::Policy;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
@@ -261,13 +263,57 @@ fn template() -> impl Strategy<Value = String> {
     prop::collection::vec(part, 1..4).prop_map(|parts| parts.concat())
 }
 
+/// A condition that reads requests, inputs and outputs.
+fn condition() -> impl Strategy<Value = String> {
+    let forms = prop::sample::select(vec![
+        "request.path.contains(T)",
+        "request.query.contains(T)",
+        "request.url == T",
+        "T in request.segments",
+        "request.method == 'POST'",
+        "'x-key' in request.headers",
+        "request.headers['x-key'] == T",
+        "request.body.text.contains(T)",
+        "size(request.body.text) < 30",
+        "inputs.queryParameters.q == T",
+        "has(inputs.body) && inputs.body.first.startsWith(T)",
+        "inputs.headerParameters['X-Key'].contains(T)",
+        "outputs.exists(part, part.contains(T))",
+    ]);
+    let atom = (forms, text()).prop_map(|(form, text)| form.replace('T', &json!(text).to_string()));
+    atom.prop_recursive(3, 6, 2, |inner| {
+        let operator = prop::sample::select(vec!["&&", "||"]);
+        prop_oneof![
+            inner.clone().prop_map(|operand| format!("!({operand})")),
+            (inner.clone(), operator, inner)
+                .prop_map(|(left, operator, right)| format!("({left}) {operator} ({right})")),
+        ]
+    })
+}
+
+/// A policy with one rule that denies, or with one that allows what nothing else does.
+fn policy() -> impl Strategy<Value = Policy> {
+    (condition(), any::<bool>()).prop_map(|(when, denies)| {
+        let [default, decision] = if denies { ["allow", "deny"] } else { ["deny", "allow"] };
+        let rule = json!({"id": "rule", "when": when, "decision": decision});
+        let policy = json!({"version": 1, "default": default, "rules": [rule]});
+        Policy::parse(&policy.to_string()).unwrap()
+    })
+}
+
+fn is_denied(policy: &Policy, question: &Value) -> bool {
+    let request = Request::from_value(question.clone()).unwrap();
+    matches!(policy.decide(&request).response.decision, Decision::Deny)
+}
+
 /// Set when the request is redirected; templates for path, query, header and body; the index of a media type;
-/// and the values of `a` and `b`.
-type Case = (bool, [String; 4], usize, [String; 2]);
+/// the values of `a` and `b`; and policies.
+type Case = (bool, [String; 4], usize, [String; 2], Vec<Policy>);
 
 fn case() -> impl Strategy<Value = Case> {
     let templates = [template(), template(), template(), template()];
-    (any::<bool>(), templates, 0..4_usize, [text(), text()])
+    let policies = prop::collection::vec(policy(), 16);
+    (any::<bool>(), templates, 0..4_usize, [text(), text()], policies)
 }
 
 /// Checks that each part of a question is the true one or hidden.
@@ -308,6 +354,7 @@ fn inputs_of(question: &Value) -> Value {
     inputs
 }
 
+/// Besides, no policy that denies the true question allows the shown one.
 #[test]
 fn every_part_of_a_question_is_true_or_named_as_hidden() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -318,7 +365,8 @@ fn every_part_of_a_question_is_true_or_named_as_hidden() {
     });
     let cases = Cell::new(0);
     let mut runner = TestRunner::new(Config { cases: 24, ..Config::default() });
-    let check = |(redirects, [path, query, header, body], media_type, [a, b]): Case| {
+    let check = |case: Case| {
+        let (redirects, [path, query, header, body], media_type, [a, b], policies) = case;
         let call = if redirects { "GET /hop/302/echo/{t}" } else { "POST /echo/{t}" };
         let media_type: &str = [
             "application/json",
@@ -360,6 +408,10 @@ fn every_part_of_a_question_is_true_or_named_as_hidden() {
             let pairs = pairs.take_while(|(actual, shown)| actual["method"] == shown["method"]);
             for (actual, shown) in pairs {
                 let hidden = hidden(shown);
+                for policy in &policies {
+                    let is_passed = is_denied(policy, actual) && !is_denied(policy, shown);
+                    assert!(!is_passed, "{}\n{actual}\n{shown}", policy.text());
+                }
                 let mut seen = request(shown).clone();
                 // The keyed digest of what is masked.
                 if let Some(seen) = seen.as_object_mut() {
