@@ -289,6 +289,13 @@ fn two_hundred_runs_go_on_when_one_of_two_executors_is_killed() {
     }
 }
 
+/// Waits until the end of the order is on the disk. Without it, a takeover leaves the order to a person.
+fn wait_for_order(executor: &Server, id: &str) {
+    while send(executor, "GET", &format!("/{id}"), None).1["steps"][0]["status"] != "succeeded" {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn stopped_executor_writes_nothing_after_takeover() {
     let mut service = Service::start(|line| line.contains("/rates/"));
@@ -296,6 +303,7 @@ fn stopped_executor_writes_nothing_after_takeover() {
     let (one, other) = (shop.executor("one"), shop.executor("other"));
     let id = start(&one, 7);
     service.wait_for(|line| line == "GET /rates/7", 1);
+    wait_for_order(&one, &id);
     one.signal("STOP");
     // The other one asks again, when the lease has run out.
     let again = |counts: &BTreeMap<String, usize>| counts.get("GET /rates/7") == Some(&2);
@@ -328,10 +336,7 @@ fn queued_runs_start_fairly_on_any_executor() {
     // What has come last comes next, as its tenant has nothing else.
     service.wait_for(|line| line == "GET /rates/6", 1);
     assert_eq!((2..6).map(|n| service.count(&format!("POST /orders/{n}"))).sum::<usize>(), 0);
-    // A kill before the end of the order is on the disk would leave it to a person.
-    while send(&one, "GET", &format!("/{}", ids[6]), None).1["steps"][0]["status"] != "succeeded" {
-        std::thread::yield_now();
-    }
+    wait_for_order(&one, &ids[6]);
     one.signal("KILL");
     drop(one);
     service.hold(|_| false);
