@@ -12,7 +12,7 @@ from importlib.resources import files
 
 import a2s
 
-DOCUMENT = {"a2s": "1.0.0", "name": "Greet", "execution": {}}
+DOCUMENT = {"a2s": "1.0.0", "name": "Greet", "version": "1.0.0", "execution": {}}
 DOCUMENT["checksum"] = a2s.compute_checksum(DOCUMENT)
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     assert "strategy" in a2s.types.SearchRequest.__optional_keys__
     needed = {line.split()[0] for line in importlib.metadata.requires("a2s-sdk") or () if "extra" not in line}
     print(
-        f"wheel {importlib.metadata.version('a2s')} on Python {sys.version.split()[0]}: works, needs {needed}"
+        f"wheel {importlib.metadata.version('a2s-sdk')} on Python {sys.version.split()[0]}: works, needs {needed}"
     )
 
 

@@ -40,8 +40,15 @@ fn failures() {
     assert_eq!(waiting.body["error"]["code"], "A2S371", "{}", waiting.body);
     let resumed =
         recorder.exchange(&Sent::post(&format!("{path}/resume"), json!({"decision": "skip"})));
+    // The run may have ended before this response.
+    let mut running = waiting.body.clone();
+    running["status"] = json!("running");
+    running.as_object_mut().unwrap().remove("error");
+    let headers = json!({"content-type": "application/json"});
+    let response = json!({"status": 202, "headers": headers, "body": running});
+    let resumed = answered_with(&resumed, response);
     let mut error = json!({"error": run_error("OutcomeUnknown", &waiting.body)});
-    let result = json!({"result": resumed.body});
+    let result = json!({"result": running});
     error["then"] = json!([then("resume", json!({"decision": "skip"}), &[&resumed], result)]);
     let wait = then("wait", json!({}), &[], error);
     let ending = json!({"result": waiting.body, "then": [wait]});
