@@ -139,8 +139,6 @@ type request struct {
 	mediaType string
 	// repeatable says that a repetition is safe when the connection was lost.
 	repeatable bool
-	// streams says that only silence and the context of the caller limit the time.
-	streams bool
 	// patient says that the request is sent again for as long as a restart of A2S takes.
 	patient bool
 	// failed is an error that was found before the request could leave.
