@@ -47,9 +47,8 @@ def main() -> None:
     assert a2s.types.SearchHit.__required_keys__ > {"name", "checksum"}
     assert "strategy" in a2s.types.SearchRequest.__optional_keys__
     needed = {line.split()[0] for line in importlib.metadata.requires("a2s-sdk") or () if "extra" not in line}
-    print(
-        f"wheel {importlib.metadata.version('a2s-sdk')} on Python {sys.version.split()[0]}: works, needs {needed}"
-    )
+    wheel, python = importlib.metadata.version("a2s-sdk"), sys.version.split()[0]
+    print(f"wheel {wheel} on Python {python}: works, needs {needed}")
 
 
 main()
