@@ -11,7 +11,7 @@ use crate::diagnostic::{Diagnostic, SourcePosition};
 use crate::display_safe::mark_hidden;
 use crate::error_code;
 use crate::field_reader::{CompileMode, DiagnosticSink, DocumentField, is_placeholder};
-use crate::tree::{self, NodePath, NodeValue, TreeNode};
+use crate::tree::{self, NodeMember, NodePath, NodeValue, TreeNode};
 use crate::types::check_types;
 
 use compiled_document::{CachedInterface, DocumentSource};
@@ -128,20 +128,32 @@ impl Serialize for DigestContent<'_> {
     }
 }
 
-/// Reports a key that is too long for a new version. A version that was published before keeps its keys.
+/// Reports keys that a new version must not have. A version that was published before keeps its keys.
 fn check_keys(root: &TreeNode<'_>, mode: CompileMode, findings: &mut DiagnosticSink) {
     if mode == CompileMode::Final {
         return;
     }
-    let Some((path, position)) = tree::find_long_key(root, &NodePath::Start("")) else { return };
-    let message = format!("a key has more than {} bytes", tree::MAX_KEY_BYTES);
-    let found = Diagnostic::error(error_code::BUDGET, (path, position), message)
-        .with_hint("Shorten the key; write long text as a value.");
-    findings.diagnostics.push(if mode == CompileMode::Publish {
-        found
-    } else {
-        found.into_warning()
-    });
+    let mut report = |is_wanted: fn(&NodeMember<'_>) -> bool, code, message: String, hint: &str| {
+        let Some(place) = tree::find_member(root, &NodePath::Start(""), is_wanted) else { return };
+        let found = Diagnostic::error(code, place, message).with_hint(hint);
+        findings.diagnostics.push(if mode == CompileMode::Publish {
+            found
+        } else {
+            found.into_warning()
+        });
+    };
+    report(
+        |member| member.key.len() > tree::MAX_KEY_BYTES,
+        error_code::BUDGET,
+        format!("a key has more than {} bytes", tree::MAX_KEY_BYTES),
+        "Shorten the key; write long text as a value.",
+    );
+    report(
+        |member| member.has_empty_key,
+        error_code::YAML_FEATURE,
+        "the colon has no key before it".to_owned(),
+        "Write the name of the field before the `:`; write `'':` for an empty name.",
+    );
 }
 
 /// Reports characters that are hidden or change the display of text, in the texts by which people choose

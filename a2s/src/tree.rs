@@ -69,6 +69,8 @@ pub struct NodeMember<'s> {
     pub key: Cow<'s, str>,
     /// The position of the key.
     pub position: SourcePosition,
+    /// True when the text has no key here: YAML reads `: 1` as the key `~`.
+    pub(crate) has_empty_key: bool,
     /// The value.
     pub value: TreeNode<'s>,
 }
@@ -255,23 +257,24 @@ fn position_after(text: &str) -> SourcePosition {
     SourcePosition { line, column }
 }
 
-/// Returns the path and position of the first key that has more than [`MAX_KEY_BYTES`].
-pub(crate) fn find_long_key(
+/// Returns the path and position of the first member that `is_wanted` accepts.
+pub(crate) fn find_member(
     node: &TreeNode<'_>,
     path: &NodePath<'_>,
+    is_wanted: fn(&NodeMember<'_>) -> bool,
 ) -> Option<(String, SourcePosition)> {
     match &node.kind {
         NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) | NodeValue::String(_) => None,
         NodeValue::Array(items) => {
             let mut items = items.iter().enumerate();
-            items.find_map(|(at, item)| find_long_key(item, &NodePath::Item(path, at)))
+            items.find_map(|(at, item)| find_member(item, &NodePath::Item(path, at), is_wanted))
         }
         NodeValue::Object(members) => members.iter().find_map(|member| {
             let path = NodePath::Member(path, &member.key);
-            if member.key.len() > MAX_KEY_BYTES {
+            if is_wanted(member) {
                 return Some((String::from(&path), member.position));
             }
-            find_long_key(&member.value, &path)
+            find_member(&member.value, &path, is_wanted)
         }),
     }
 }

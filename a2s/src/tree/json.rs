@@ -142,6 +142,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
             members.push(NodeMember {
                 key: key.into(),
                 position: SourcePosition::default(),
+                has_empty_key: false,
                 value,
             });
         }

@@ -162,7 +162,15 @@ struct OpenNode<'s> {
 enum NodeItems<'s> {
     Array(Vec<TreeNode<'s>>),
     /// The members, and the key whose value comes next. The inner `None` stands for a rejected key.
-    Object(Vec<NodeMember<'s>>, Option<Option<(Cow<'s, str>, SourcePosition)>>),
+    Object(Vec<NodeMember<'s>>, Option<Option<Scalar<'s>>>),
+}
+
+/// A scalar: a value, or a key whose value has not been read yet.
+struct Scalar<'s> {
+    text: Cow<'s, str>,
+    position: SourcePosition,
+    /// True when the parser made it up, because the text has nothing here.
+    is_empty: bool,
 }
 
 impl<'s> TreeBuilder<'s> {
@@ -173,7 +181,9 @@ impl<'s> TreeBuilder<'s> {
             Event::Scalar(text, style, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), position);
                 let plain = style == ScalarStyle::Plain;
-                self.accept_scalar(text, plain, anchor, position)?;
+                let is_empty = plain && text == "~" && span.slice(self.source) != Some("~");
+                let scalar = Scalar { text, position, is_empty };
+                self.accept_scalar(scalar, plain, anchor)?;
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), position);
@@ -203,36 +213,28 @@ impl<'s> TreeBuilder<'s> {
 
     fn accept_scalar(
         &mut self,
-        text: Cow<'s, str>,
+        scalar: Scalar<'s>,
         plain: bool,
         anchor: usize,
-        position: SourcePosition,
     ) -> Result<(), OverBudget> {
-        self.spend(1, text.len(), position)?;
+        let position = scalar.position;
+        self.spend(1, scalar.text.len(), position)?;
         if !self.expects_key() {
-            let kind = self.scalar(text, plain, position);
+            let kind = self.scalar(scalar.text, plain, position);
             return self.add(TreeNode { kind, position }, anchor);
         }
         if self.is_aliased(anchor) {
             // The anchor of a key names its scalar.
-            let kind = self.scalar(text.clone(), plain, position);
+            let kind = self.scalar(scalar.text.clone(), plain, position);
             self.keep(&TreeNode { kind, position }, anchor)?;
         }
-        let problem = match &*text {
-            "<<" if plain => Some((
-                "merge keys (`<<`) are not supported",
-                "Write the fields in full; an alias `*name` can only replace a whole value.",
-            )),
-            "" if plain => Some((
-                "the colon has no key before it",
-                "Write the name of the field before the `:`.",
-            )),
-            _ => None,
-        };
-        if let Some((message, hint)) = problem {
+        let is_merge_key = plain && scalar.text == "<<";
+        if is_merge_key {
+            let message = "merge keys (`<<`) are not supported";
+            let hint = "Write the fields in full; an alias `*name` can only replace a whole value.";
             self.refuse(error_code::YAML_FEATURE, position, message, hint);
         }
-        self.set_key(problem.is_none().then_some((text, position)));
+        self.set_key((!is_merge_key).then_some(scalar));
         Ok(())
     }
 
@@ -322,7 +324,7 @@ impl<'s> TreeBuilder<'s> {
         matches!(self.open.last(), Some(OpenNode { items: NodeItems::Object(_, None), .. }))
     }
 
-    fn set_key(&mut self, key: Option<(Cow<'s, str>, SourcePosition)>) {
+    fn set_key(&mut self, key: Option<Scalar<'s>>) {
         if let Some(OpenNode { items: NodeItems::Object(_, waiting), .. }) = self.open.last_mut() {
             *waiting = Some(key);
         }
@@ -368,8 +370,13 @@ impl<'s> TreeBuilder<'s> {
         match self.open.last_mut().map(|open| &mut open.items) {
             Some(NodeItems::Array(items)) => items.push(node),
             Some(NodeItems::Object(members, waiting)) => {
-                if let Some(Some((key, position))) = waiting.take() {
-                    members.push(NodeMember { key, position, value: node });
+                if let Some(Some(Scalar { text: key, position, is_empty })) = waiting.take() {
+                    members.push(NodeMember {
+                        key,
+                        position,
+                        has_empty_key: is_empty,
+                        value: node,
+                    });
                 }
             }
             None => self.root = Some(node),
@@ -436,7 +443,7 @@ impl<'s> TreeBuilder<'s> {
 fn path_through(open: &[OpenNode<'_>]) -> String {
     open.iter().fold(String::new(), |path, open| match &open.items {
         NodeItems::Array(items) => item_path(&path, items.len()),
-        NodeItems::Object(_, Some(Some((key, _)))) => member_path(&path, key),
+        NodeItems::Object(_, Some(Some(key))) => member_path(&path, &key.text),
         NodeItems::Object(..) => path,
     })
 }

@@ -23,10 +23,10 @@ JCS = json.loads((Path(__file__).parent / "data/jcs.json").read_text(encoding="u
 def is_json(text: str) -> bool:
     """A document is JSON if it begins with a brace and is a JSON value; YAML is not read here."""
     try:
-        json.loads(text)
+        json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         return False
-    return text.lstrip().startswith("{")
+    return text.removeprefix("\ufeff").lstrip().startswith("{")
 
 
 def named(vectors: list[Json]) -> list[Any]:

@@ -24,12 +24,13 @@ const ESCAPES: Record<string, string> = {
 
 /**
  * Parses a JSON text. Unlike `JSON.parse` it refuses a name that occurs twice in an object, an unpaired
- * surrogate, a number beyond the range of doubles, and more than 256 levels.
+ * surrogate, a number beyond the range of doubles, and more than 256 levels. It skips one byte order mark at
+ * the beginning.
  *
  * @throws SyntaxError
  */
 export function parseJson(text: string): JsonValue {
-    return new Parser(text).parse();
+    return new Parser(text.startsWith("\ufeff") ? text.slice(1) : text).parse();
 }
 
 class Parser {

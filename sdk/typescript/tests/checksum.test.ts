@@ -28,7 +28,7 @@ test("the vectors of docs/checksum.md", async () => {
         assert.equal(canonicalize(parseJson(vector.canonical)), vector.canonical, vector.name);
         computed++;
     }
-    assert.deepEqual([computed, refused], [61, 6]);
+    assert.deepEqual([computed, refused], [70, 6]);
 });
 
 test("the vectors of RFC 8785", () => {
@@ -161,7 +161,7 @@ test("the canonical form does not depend on the notation", async () => {
 
 function isJson(text: string): boolean {
     try {
-        JSON.parse(text);
+        JSON.parse(text.replace(/^\ufeff/, ""));
         return true;
     } catch {
         return false;

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -61,8 +62,9 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("invalid JSON at byte %d: %s", e.Offset, e.Reason)
 }
 
-// Parse reads a text that is exactly one JSON value.
+// Parse reads a text that is exactly one JSON value. It skips one byte order mark at the beginning.
 func Parse(text string) (Value, error) {
+	text = strings.TrimPrefix(text, "\ufeff")
 	p := parser{text: text}
 	value, err := p.value(1)
 	if err != nil {

@@ -32,7 +32,7 @@ _LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Parses the JSON text of a document strictly.
+    """Parses the JSON text of a document strictly. One byte order mark at its beginning is skipped.
 
     Raises `InvalidDocument` for what is not JSON in UTF-8, for a name that occurs twice in an object,
     for an unpaired surrogate, for a number outside of the range of IEEE 754 doubles, and for more
@@ -41,7 +41,7 @@ def parse_json(text: bytes | str) -> Any:
     try:
         decoded = text.decode("utf-8") if isinstance(text, bytes) else text
         value = json.loads(
-            decoded,
+            decoded.removeprefix("\ufeff"),
             object_pairs_hook=_read_object,
             parse_int=_read_integer,
             parse_float=_read_float,
