@@ -112,6 +112,28 @@ fn without_a_schema_the_types_of_the_language_are_known() {
 }
 
 #[test]
+fn the_hint_for_an_unknown_name_suggests_a_similar_one() {
+    let schema = "enum Color { RED GREEN } input Filter { color: Color limit: Int } \
+                  type Thing { id: ID name: String } type Query { things(filter: Filter): [Thing] }";
+    for (schema, query, close) in [
+        (schema, "{ things { idd } }", "id"),
+        (schema, "{ thing { id } }", "things"),
+        (schema, "{ things(filtr: {}) { id } }", "filter"),
+        (schema, "{ things(filter: {limt: 1}) { id } }", "limit"),
+        (schema, "{ things(filter: {color: GREN}) { id } }", "GREEN"),
+        ("type Thing { id: ID } type Query { a: Thng }", "{ a }", "Thing"),
+    ] {
+        let task =
+            json!({"endpoint": "https://api.example/graphql", "query": query, "schema": schema});
+        let compilation = crate::compile(&document("1.1.0", &task));
+        let hints: Vec<_> =
+            compilation.diagnostics.iter().filter_map(|found| found.hint.as_deref()).collect();
+        let hint = format!("Did you mean `{close}`? Correct line 1 at column ");
+        assert!(hints.iter().any(|found| found.starts_with(&hint)), "{query}: {hints:?}");
+    }
+}
+
+#[test]
 fn the_query_is_held_to_the_schema() {
     let misspelt = task(&json!({"schema": SCHEMA, "query": "{ thing }"}));
     let told = errors("1.1.0", &misspelt);

@@ -12,6 +12,7 @@ use apollo_compiler::{ExecutableDocument, Name, Schema};
 use serde_json::{Map, Value, json};
 
 use super::MAX_DEPTH;
+use crate::diagnostic::did_you_mean;
 use crate::task::Problem;
 
 /// The maximum length of a schema, in bytes.
@@ -47,9 +48,12 @@ pub(super) fn read_schema(text: &str) -> Result<Valid<Schema>, Problem> {
     stacker::grow(STACK, || {
         let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_SCHEMA_TOKENS);
         let schema = parser.parse_schema(&*text, "schema.graphql");
-        let schema =
-            schema.map_err(|invalid| refused("the schema is not valid GraphQL", &invalid.errors));
-        schema?.validate().map_err(|invalid| refused("the schema is not valid", &invalid.errors))
+        let schema = schema
+            .map_err(|invalid| refused("the schema is not valid GraphQL", &invalid.errors, None));
+        schema?.validate().map_err(|invalid| {
+            let schema = &invalid.partial;
+            refused("the schema is not valid", &invalid.errors, Some(schema))
+        })
     })
 }
 
@@ -58,8 +62,9 @@ pub(super) fn check_query(
     schema: &Valid<Schema>,
     query: &str,
 ) -> Result<Valid<ExecutableDocument>, Problem> {
-    let query_error =
-        |errors: &DiagnosticList| refused("the query does not match the schema", errors);
+    let query_error = |errors: &DiagnosticList| {
+        refused("the query does not match the schema", errors, Some(schema))
+    };
     stacker::grow(STACK, || {
         let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_QUERY_TOKENS);
         let document = parser.parse_executable(schema, query, "query.graphql");
@@ -68,7 +73,8 @@ pub(super) fn check_query(
     })
 }
 
-fn refused(what: &str, errors: &DiagnosticList) -> Problem {
+/// Creates the problem for the first error. The hint suggests a similar name of the schema.
+fn refused(what: &str, errors: &DiagnosticList, schema: Option<&Schema>) -> Problem {
     let Some(first) = errors.iter().next() else {
         return (what.to_owned(), crate::error_code::BAD_GRAPHQL.remedy.to_owned());
     };
@@ -76,10 +82,59 @@ fn refused(what: &str, errors: &DiagnosticList) -> Problem {
         || crate::error_code::BAD_GRAPHQL.remedy.to_owned(),
         |range| format!("Correct line {} at column {}.", range.start.line, range.start.column),
     );
-    (
-        format!("{what}: {}", crate::field_reader::shorten_for_message(&first.error.to_string())),
-        place,
-    )
+    let text = first.error.to_string();
+    let hint = match schema.and_then(|schema| suggest_name(schema, &text)) {
+        Some(close) => format!("Did you mean `{close}`? {place}"),
+        None => place,
+    };
+    (format!("{what}: {}", crate::field_reader::shorten_for_message(&text)), hint)
+}
+
+/// Finds the name of the schema that is closest to the unknown name in an error of the parser.
+fn suggest_name<'s>(schema: &'s Schema, error: &str) -> Option<&'s str> {
+    let quoted: Vec<&str> = error.split('`').skip(1).step_by(2).collect();
+    let (unknown, names) = match quoted.as_slice() {
+        [owner, field, ..] if error.contains("does not have a field") => {
+            (*field, list_members(schema.types.get(*owner)?))
+        }
+        [name, owner, ..] if error.contains("does not exist on") => {
+            (*name, list_members(schema.types.get(*owner)?))
+        }
+        [argument, coordinate, ..] if error.contains("is not supported by") => {
+            let (owner, field) = coordinate.split_once('.')?;
+            let field = find_field(schema.types.get(owner)?, field)?;
+            let names = field.arguments.iter().map(|argument| argument.name.as_str());
+            (*argument, names.collect())
+        }
+        [name, ..] if error.contains("cannot find type") => {
+            (*name, schema.types.keys().map(Name::as_str).collect())
+        }
+        _ => return None,
+    };
+    did_you_mean(unknown, names)
+}
+
+/// Lists the fields or values of a type.
+fn list_members(of: &ExtendedType) -> Vec<&str> {
+    match of {
+        ExtendedType::Object(object) => object.fields.keys().map(Name::as_str).collect(),
+        ExtendedType::Interface(interface) => interface.fields.keys().map(Name::as_str).collect(),
+        ExtendedType::InputObject(input) => input.fields.keys().map(Name::as_str).collect(),
+        ExtendedType::Enum(of) => of.values.keys().map(Name::as_str).collect(),
+        ExtendedType::Scalar(_) | ExtendedType::Union(_) => Vec::new(),
+    }
+}
+
+/// Finds a field of an object or interface.
+fn find_field<'s>(of: &'s ExtendedType, name: &str) -> Option<&'s ast::FieldDefinition> {
+    match of {
+        ExtendedType::Object(object) => object.fields.get(name).map(|field| &***field),
+        ExtendedType::Interface(interface) => interface.fields.get(name).map(|field| &***field),
+        ExtendedType::InputObject(_)
+        | ExtendedType::Enum(_)
+        | ExtendedType::Scalar(_)
+        | ExtendedType::Union(_) => None,
+    }
 }
 
 /// The schemas of the variables of an operation. A type without a schema accepts anything.
