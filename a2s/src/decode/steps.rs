@@ -94,6 +94,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
                 "Write it on a step; if necessary, add a step that contains the others.",
             );
         }
+        explain_other_words(&mut fields);
         fields.finish(self.findings);
         Some((variables, block))
     }
@@ -243,6 +244,7 @@ impl<'n, 'f> StepDecoder<'n, 'f> {
                 "Only parallel steps have this field; for `for_each`, write it inside `for_each`.";
             fields.explain("max_concurrency", hint);
         }
+        explain_other_words(&mut fields);
         fields.finish(self.findings);
         Some(Step { id, action, control, pointer, position })
     }
@@ -408,4 +410,32 @@ fn unreadable_task(inputs: IndexMap<String, Template>, outputs: Vec<OutputMappin
     let inputs =
         inputs.into_iter().map(|(name, value)| (InputLocation::Variable(name), value)).collect();
     StepAction::Task { task: Arc::new(Task::substitute()), inputs, outputs }
+}
+
+/// Sets the hints for the words of other workflow languages.
+fn explain_other_words(fields: &mut ObjectReader<'_>) {
+    const CONDITION: &str = "Write `type: condition`, and the condition in the field `condition`.";
+    const IF_TRUE: &str = "Write the steps for a true condition below `if_true`, in `steps`.";
+    const IF_FALSE: &str = "Write the steps for a false condition below `if_false`, in `steps`.";
+    const PARALLEL: &str = "Write `type: parallel`, and the steps in the field `steps`.";
+    const ITEMS: &str = "Write the list in the field `for_each`.";
+    const INPUTS: &str = "Write the inputs in the field `input_mapping`.";
+    for (word, hint) in [
+        ("if", CONDITION),
+        ("when", CONDITION),
+        ("then", IF_TRUE),
+        ("else", IF_FALSE),
+        ("otherwise", IF_FALSE),
+        ("elif", "Write another condition step below `if_false`."),
+        ("else_if", "Write another condition step below `if_false`."),
+        ("uses", "Write the name of the capability in the field `use`."),
+        ("parallel", PARALLEL),
+        ("branches", PARALLEL),
+        ("foreach", ITEMS),
+        ("loop", ITEMS),
+        ("with", INPUTS),
+        ("inputs", INPUTS),
+    ] {
+        fields.explain(word, hint);
+    }
 }
