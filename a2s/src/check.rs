@@ -1,6 +1,7 @@
 //! Data flow: every reference is an input, or an output that is surely set before it is read.
 
 mod examples;
+mod literal_templates;
 mod optional_values;
 
 use std::cmp::Ordering;
@@ -62,6 +63,7 @@ pub(crate) fn check_data_flow(
     flow.walk(&capability.execution, &mut set);
     flow.check_reader(VariableReader::Output, &set);
     flow.check_use();
+    flow.check_literals();
     // Other errors change what the inputs are.
     if flow.doubted.is_empty() && !flow.diagnostics.has_errors() {
         examples::check_examples(capability, root, findings);
@@ -123,6 +125,25 @@ impl<'c> DataFlowChecker<'c, '_> {
                 self.diagnostics.warning(error_code::UNUSED_DEPENDENCY, location, message);
             }
         }
+    }
+
+    /// Warns of literal texts that look like references to variables.
+    fn check_literals(&mut self) {
+        if self.mode == CompileMode::Final {
+            return;
+        }
+        let is_variable = |name: &str| {
+            self.capability.parameter(name).is_some()
+                || self.capability.variables.contains_key(name)
+                || self.setters.contains_key(name)
+                || self.locals.contains_key(name)
+        };
+        literal_templates::check_literal_templates(
+            self.capability,
+            self.root,
+            &is_variable,
+            self.diagnostics,
+        );
     }
 
     /// Warns of parameters and outputs that nothing reads.

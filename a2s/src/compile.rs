@@ -1,6 +1,7 @@
 //! The compiler: bytes in, a document or every error out.
 
 mod compiled_document;
+mod literal_keys;
 
 use serde::{Serialize, Serializer};
 
@@ -87,6 +88,7 @@ fn compile_in(source: &[u8], mode: CompileMode) -> Compilation {
     let stated = check_checksum(&root, digest, mode, &mut findings);
     check_shown_text(&root, mode, &mut findings);
     check_keys(&root, mode, &mut findings);
+    literal_keys::check_literal_keys(&root, mode, &mut findings);
     let capability = decode_capability(&root, mode, &mut findings);
     if let Some(capability) = &capability {
         check_data_flow(capability, &root, mode, &mut findings);

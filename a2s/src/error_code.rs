@@ -139,6 +139,8 @@ error_table! {
     TOO_MANY_STEPS = "A2S020", "too many steps or too deep", "Split the capability; a document has at most 200 steps, nested at most 16 deep.";
     NEWER_FIELD = "A2S021", "field of a newer language version", "Write `a2s: 1.1.0` at the top, or remove the field.";
     TEXT_CONTROL = "A2S022", "character that hides or changes how text is shown", "Remove the character; write the text on one line.";
+    LITERAL_KEY = "A2S023", "key in a document", "Remove the key, and revoke it at the service: describe it under `securitySchemes` of the task, and store it with `a2s secrets set`. If the key is public, write `x-a2s-public-keys: true` at the top.";
+    LITERAL_TEMPLATE = "A2S024", "literal text that looks like a template", "Write `${name}` for the value of a variable.";
     // Checksum.
     CHECKSUM_MISSING = "A2S030", "checksum not filled in", "Fill in the right checksum; for a file, `a2s checksum --write FILE` does it.";
     CHECKSUM_MISMATCH = "A2S031", "checksum does not match the content", "If you meant to change the document, give it a new version and run `a2s checksum --write FILE`; if not, restore the original.";

@@ -6,6 +6,7 @@ mod canonical;
 mod expressions;
 mod findings;
 mod jsonpath;
+mod literals;
 mod publishing;
 mod robust;
 mod samples;
