@@ -5,6 +5,7 @@
 
 mod arazzo;
 mod draft;
+mod duplicate_keys;
 mod graphql;
 mod jsonpath;
 #[cfg(test)]
@@ -26,7 +27,7 @@ use super::{naming, sanitize};
 pub use arazzo::{ArazzoOptions, ArazzoSource, SourceDescription, arazzo_sources, import_arazzo};
 pub use graphql::{GraphqlOptions, import_graphql};
 pub use openapi::{OpenApiOptions, OperationSummary, import_openapi, list_openapi};
-pub use spec_reader::{DescriptionError, MAX_DESCRIPTION_BYTES, read_description};
+pub use spec_reader::{ApiDescription, DescriptionError, MAX_DESCRIPTION_BYTES, read_description};
 
 /// The longest text of a remark.
 const MAX_REASON: usize = 400;
@@ -56,6 +57,8 @@ pub struct ImportResult {
     pub documents: Vec<ImportedDocument>,
     /// The operations or workflows that could not become a document.
     pub refused: Vec<ImportRejection>,
+    /// The remarks about the description as a whole.
+    pub remarks: Vec<ImportWarning>,
     /// The total size of the documents' text, in bytes.
     #[serde(skip)]
     bytes: usize,
@@ -165,6 +168,12 @@ impl ImportWarning {
     fn new(place: &str, reason: impl Into<String>) -> Self {
         let reason = sanitize::clean_line(&reason.into(), MAX_REASON);
         Self { place: sanitize::clean_line(place, MAX_REASON), reason }
+    }
+
+    /// The same warning about the description that an Arazzo document names `source`.
+    #[must_use]
+    pub fn in_source(self, source: &str) -> Self {
+        Self::new(&format!("source {source}: {}", self.place), self.reason)
     }
 }
 

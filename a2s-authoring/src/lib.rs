@@ -18,10 +18,10 @@ pub use bom::Bom;
 pub use chain::{ChainDocument, ChainStep, InputBinding, OutputRef, write_chain};
 pub use format::{FormatError, format_document};
 pub use import::{
-    ArazzoOptions, ArazzoSource, DescriptionError, GraphqlOptions, ImportError, ImportRejection,
-    ImportResult, ImportStop, ImportWarning, ImportedDocument, MAX_DESCRIPTION_BYTES,
-    OpenApiOptions, OperationSummary, SourceDescription, arazzo_sources, import_arazzo,
-    import_graphql, import_openapi, list_openapi, read_description,
+    ApiDescription, ArazzoOptions, ArazzoSource, DescriptionError, GraphqlOptions, ImportError,
+    ImportRejection, ImportResult, ImportStop, ImportWarning, ImportedDocument,
+    MAX_DESCRIPTION_BYTES, OpenApiOptions, OperationSummary, SourceDescription, arazzo_sources,
+    import_arazzo, import_graphql, import_openapi, list_openapi, read_description,
 };
 pub use scaffold::{StarterTemplate, starter_document, suggest_name};
 pub use type_definitions::{TypeLanguage, TypedCapability, write_types};

@@ -61,10 +61,10 @@ pub fn import_graphql(
 ) -> Result<ImportResult, ImportError> {
     let domain = domain_of(&options.endpoint)?;
     let prefix = name_prefix(options.prefix.as_deref(), options.author.as_deref())?;
-    let schema = if schema.trim_start().starts_with('{') {
+    let (schema, remarks) = if schema.trim_start().starts_with('{') {
         introspection::to_sdl(schema)?
     } else {
-        schema.to_owned()
+        (schema.to_owned(), Vec::new())
     };
     stacker::grow(STACK, || {
         let (schema, remark) = read_schema(&schema)?;
@@ -84,7 +84,7 @@ pub fn import_graphql(
             domain,
             warning: remark,
         };
-        Ok(import.all())
+        Ok(ImportResult { remarks, ..import.all() })
     })
 }
 

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Number, Value};
 
+use super::ImportWarning;
+use super::duplicate_keys::{self, DuplicateKeys, TextPosition};
+
 /// The maximum size of an API description, in bytes.
 pub const MAX_DESCRIPTION_BYTES: usize = 32 << 20;
 /// The maximum depth of nested values.
@@ -34,11 +37,20 @@ pub enum DescriptionError {
     TooComplex,
 }
 
+/// A description of a service or of workflows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiDescription {
+    /// The content.
+    pub value: Value,
+    /// The parts of the text that the content does not contain, such as the first value of a duplicate key.
+    pub remarks: Vec<ImportWarning>,
+}
+
 /// Reads a description, JSON or YAML.
 ///
 /// # Errors
 /// Fails when the text is too large, or is neither JSON nor YAML.
-pub fn read_description(source: &[u8]) -> Result<Value, DescriptionError> {
+pub fn read_description(source: &[u8]) -> Result<ApiDescription, DescriptionError> {
     if source.len() > MAX_DESCRIPTION_BYTES {
         return Err(DescriptionError::TooLarge);
     }
@@ -49,7 +61,8 @@ pub fn read_description(source: &[u8]) -> Result<Value, DescriptionError> {
             return Err(DescriptionError::TooComplex);
         }
         if let Ok(value) = serde_json::from_str(text) {
-            return Ok(value);
+            let remarks = duplicate_keys::find_in_json(text).into_warnings();
+            return Ok(ApiDescription { value, remarks });
         }
     }
     read_yaml(text)
@@ -70,15 +83,16 @@ fn max_values(text: &str) -> usize {
     values
 }
 
-fn read_yaml(text: &str) -> Result<Value, DescriptionError> {
+fn read_yaml(text: &str) -> Result<ApiDescription, DescriptionError> {
     let options = granit_parser::options! {
         emit_comments: false,
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,
     };
     let mut builder = ValueBuilder::default();
-    for event in Parser::new_from_str_with_options(text, options) {
-        let (event, _) = event.map_err(|error| {
+    let mut events = Parser::new_from_str_with_options(text, options);
+    while let Some(event) = events.next() {
+        let (event, span) = event.map_err(|error| {
             let marker = error.marker();
             let info = error.info();
             if info.contains("nesting") {
@@ -87,11 +101,19 @@ fn read_yaml(text: &str) -> Result<Value, DescriptionError> {
             let (line, column) = (marker.line(), marker.col() + 1);
             DescriptionError::Syntax(format!("{info} at line {line}, column {column}"))
         })?;
+        builder.position = TextPosition { line: span.start.line(), column: span.start.col() + 1 };
         if builder.accept(event)? {
             break;
         }
     }
-    Ok(builder.root.unwrap_or(Value::Null))
+    let mut remarks = builder.duplicates.into_warnings();
+    // Text after the first document may be anything, so an error in it is another document as well.
+    let has_more = events.any(|event| !matches!(event, Ok((Event::StreamEnd, _))));
+    if has_more {
+        let reason = "the file contains several YAML documents; the import reads only the first";
+        remarks.push(ImportWarning::new("", reason));
+    }
+    Ok(ApiDescription { value: builder.root.unwrap_or(Value::Null), remarks })
 }
 
 #[derive(Default)]
@@ -101,6 +123,9 @@ struct ValueBuilder {
     anchors: BTreeMap<usize, Value>,
     nodes: usize,
     text: usize,
+    /// The position of the current event.
+    position: TextPosition,
+    duplicates: DuplicateKeys,
 }
 
 /// A collection with its anchor; the end of the collection has not been read yet.
@@ -111,8 +136,16 @@ struct OpenValue {
 
 enum ValueItems {
     Array(Vec<Value>),
-    /// The members, and the key whose value is not read yet.
-    Object(Map<String, Value>, Option<String>),
+    Object(ObjectMembers),
+}
+
+#[derive(Default)]
+struct ObjectMembers {
+    members: Map<String, Value>,
+    /// The positions of the keys.
+    positions: BTreeMap<String, TextPosition>,
+    /// The key whose value is not read yet.
+    key: Option<String>,
 }
 
 impl ValueBuilder {
@@ -131,13 +164,16 @@ impl ValueBuilder {
                 self.open(OpenValue { anchor, items: ValueItems::Array(Vec::new()) })?;
             }
             Event::MappingStart(_, anchor, _) => {
-                self.open(OpenValue { anchor, items: ValueItems::Object(Map::new(), None) })?;
+                self.open(OpenValue {
+                    anchor,
+                    items: ValueItems::Object(ObjectMembers::default()),
+                })?;
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 if let Some(OpenValue { anchor, items }) = self.open.pop() {
                     let value = match items {
                         ValueItems::Array(items) => Value::Array(items),
-                        ValueItems::Object(members, _) => Value::Object(merged(members)),
+                        ValueItems::Object(object) => Value::Object(merged(object.members)),
                     };
                     self.add(value, anchor)?;
                 }
@@ -178,7 +214,8 @@ impl ValueBuilder {
     }
 
     fn expects_key(&self) -> bool {
-        matches!(self.open.last(), Some(OpenValue { items: ValueItems::Object(_, None), .. }))
+        let innermost = self.open.last().map(|open| &open.items);
+        matches!(innermost, Some(ValueItems::Object(ObjectMembers { key: None, .. })))
     }
 
     fn add(&mut self, value: Value, anchor: usize) -> Result<(), DescriptionError> {
@@ -189,20 +226,41 @@ impl ValueBuilder {
         }
         match self.open.last_mut().map(|open| &mut open.items) {
             Some(ValueItems::Array(items)) => items.push(value),
-            Some(ValueItems::Object(members, waiting)) => match waiting.take() {
+            Some(ValueItems::Object(object)) => match object.key.take() {
                 Some(key) => {
-                    members.insert(key, value);
+                    object.members.insert(key, value);
                 }
                 None => {
-                    *waiting = Some(match value {
+                    let key = match value {
                         Value::String(key) => key,
                         other => other.to_string(),
-                    });
+                    };
+                    let earlier = object.positions.insert(key.clone(), self.position);
+                    object.key = Some(key);
+                    if let Some(earlier) = earlier {
+                        self.report_duplicate(earlier);
+                    }
                 }
             },
             None => self.root = Some(value),
         }
         Ok(())
+    }
+
+    /// Reports the current key, which its object has already.
+    fn report_duplicate(&mut self, earlier: TextPosition) {
+        let mut path = String::new();
+        for open in &self.open {
+            match &open.items {
+                ValueItems::Array(items) => duplicate_keys::push_item(&mut path, items.len()),
+                ValueItems::Object(object) => {
+                    let key = object.key.as_deref().unwrap_or_default();
+                    duplicate_keys::push_member(&mut path, key);
+                }
+            }
+        }
+        let positions = [earlier, self.position];
+        self.duplicates.add(&path, || positions);
     }
 }
 
@@ -288,17 +346,47 @@ mod tests {
             "version": 1.1,
             "paths": {"/a": {"get": {"responses": {"200": {"description": "no"}}}}},
         });
-        assert_eq!(read_description(yaml), Ok(value.clone()));
-        assert_eq!(read_description(value.to_string().as_bytes()), Ok(value));
+        assert_eq!(read_description(yaml).unwrap().value, value);
+        assert_eq!(read_description(value.to_string().as_bytes()).unwrap().value, value);
     }
 
     #[test]
     fn what_documents_may_not_use_is_read_here() {
         let yaml = b"base: &b {x: 1, y: 2}\nmore: {<<: *b, y: 3}\nbig: 9223372036854775808\ntag: !!str 12\nx: [1, 1]\n";
-        let value = read_description(yaml).unwrap();
+        let ApiDescription { value, remarks } = read_description(yaml).unwrap();
+        assert_eq!(remarks, []);
         assert_eq!(value["more"], json!({"y": 3, "x": 1}));
         assert_eq!(value["tag"], "12");
         assert!(value["big"].is_f64());
+    }
+
+    #[test]
+    fn duplicate_yaml_key_is_reported_with_both_positions() {
+        let yaml = b"paths:\n  /a:\n    get: 1\n  /b: [{x: 1, x: 2}]\n  /a:\n    200: no\n    '200': yes\n";
+        let ApiDescription { value, remarks } = read_description(yaml).unwrap();
+        assert_eq!(value["paths"]["/a"], json!({"200": "yes"}));
+        let remarks: Vec<_> =
+            remarks.iter().map(|r| (r.place.as_str(), r.reason.as_str())).collect();
+        let reason = |first: &str, second: &str| {
+            format!(
+                "the key appears at {first} and again at {second}; the import uses the later value only"
+            )
+        };
+        assert_eq!(
+            remarks,
+            [
+                ("paths./b[0].x", &*reason("line 4, column 9", "line 4, column 15")),
+                ("paths./a", &*reason("line 2, column 3", "line 5, column 3")),
+                ("paths./a.200", &*reason("line 6, column 5", "line 7, column 5")),
+            ]
+        );
+    }
+
+    #[test]
+    fn several_yaml_documents_are_reported() {
+        let several = |text: &str| !read_description(text.as_bytes()).unwrap().remarks.is_empty();
+        assert!(several("a: 1\n---\nb: 2\n"));
+        assert!(!several("---\na: 1\n...\n"));
     }
 
     #[test]

@@ -187,7 +187,7 @@ async fn call_everything(packages: &Path, files: &[PathBuf]) -> Tally {
         let source = std::fs::read(file).unwrap();
         tally.descriptions += 1;
         let before = tally.calls - tally.taken;
-        for Part { documents, mock } in copies::parts(read_description(&source).unwrap()) {
+        for Part { documents, mock } in copies::parts(read_description(&source).unwrap().value) {
             let copy = folder.path().join(format!("{}.json", tally.parts));
             tally.parts += 1;
             std::fs::write(&copy, mock.to_string()).unwrap();

@@ -100,7 +100,7 @@ impl Tally {
     fn try_description(&mut self, file: &Path, one_of: usize) {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let source = std::fs::read(file).unwrap();
-        let description = read_description(&source).unwrap();
+        let description = read_description(&source).unwrap().value;
         let server = Some("https://service.example".parse().unwrap());
         let options = OpenApiOptions { server, ..Default::default() };
         let imported = import_openapi(&description, &options);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use a2s_api::{Draft, DraftList, DraftRequest, SkippedOperation, StreamLimits};
 use a2s_authoring::{
-    ImportError, ImportResult, ImportStop, OpenApiOptions, import_openapi, list_openapi,
-    read_description,
+    ApiDescription, ImportError, ImportResult, ImportStop, ImportWarning, OpenApiOptions,
+    import_openapi, list_openapi, read_description,
 };
 use axum::Json;
 use axum::extract::State;
@@ -68,8 +68,9 @@ pub(super) async fn create_drafts(
 }
 
 fn create(request: DraftRequest, stop: ImportStop) -> Result<DraftList, Error> {
-    let description = read_description(request.description.as_bytes())
-        .map_err(|error| Error::DescriptionRefused(format!("`description`: {error}")))?;
+    let ApiDescription { value: description, remarks } =
+        read_description(request.description.as_bytes())
+            .map_err(|error| Error::DescriptionRefused(format!("`description`: {error}")))?;
     let server = request.server.as_deref().map(Url::parse).transpose();
     let server = server
         .map_err(|error| Error::DescriptionRefused(format!("`server` is no address: {error}")))?;
@@ -89,7 +90,8 @@ fn create(request: DraftRequest, stop: ImportStop) -> Result<DraftList, Error> {
             options.operations = all.into_iter().map(|operation| operation.name).collect();
         }
     }
-    let imported = import_openapi(&description, &options).map_err(|error| refuse(&error))?;
+    let mut imported = import_openapi(&description, &options).map_err(|error| refuse(&error))?;
+    imported.remarks.splice(0..0, remarks);
     let mut list = to_list(imported);
     list.skipped.extend(left_out.into_iter().map(|operation| SkippedOperation {
         operation: format!("{} {}", operation.method, operation.path),
@@ -102,17 +104,18 @@ fn refuse(error: &ImportError) -> Error {
     Error::DescriptionRefused(format!("`description`: {}", error.message))
 }
 
+fn to_line(remark: &ImportWarning) -> String {
+    format!("{}: {}", remark.place, remark.reason)
+}
+
 fn to_list(imported: ImportResult) -> DraftList {
     let drafts = imported.documents.into_iter().map(|document| Draft {
         name: document.name,
         operation: document.source,
         document: document.text,
         checksum: document.checksum,
-        remarks: document
-            .remarks
-            .into_iter()
-            .map(|remark| format!("{}: {}", remark.place, remark.reason))
-            .collect(),
+        // The list has no remarks of its own: those about the whole description are about each draft.
+        remarks: imported.remarks.iter().chain(&document.remarks).map(to_line).collect(),
     });
     let skipped = imported
         .refused

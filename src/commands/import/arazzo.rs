@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use a2s_authoring::{ArazzoOptions, ArazzoSource, arazzo_sources, import_arazzo};
+use a2s_authoring::{ApiDescription, ArazzoOptions, ArazzoSource, arazzo_sources, import_arazzo};
 
 use super::fetch::{SpecLocation, fetch_description};
 use super::{find_author, import_failed, report};
@@ -16,7 +16,8 @@ pub(super) async fn import(
 ) -> Result<(), CliError> {
     let ImportArazzoArgs { file, sources: given, allowed_hosts, server, common } = arguments;
     let place = SpecLocation::parse(&file)?;
-    let (document, _) = fetch_description(&place, None).await?;
+    let (ApiDescription { value: document, mut remarks }, _) =
+        fetch_description(&place, None).await?;
     let named = arazzo_sources(&document).map_err(|error| import_failed(&file, &error))?;
     if let Some((unknown, _)) =
         given.iter().find(|(name, _)| !named.iter().any(|s| s.name == *name))
@@ -46,7 +47,8 @@ pub(super) async fn import(
             Err(failure) => Err(failure),
         };
         match read {
-            Ok((description, base)) => {
+            Ok((ApiDescription { value: description, remarks: more }, base)) => {
+                remarks.extend(more.into_iter().map(|remark| remark.in_source(&source.name)));
                 sources.insert(source.name, ArazzoSource { description, base });
             }
             // What needs it is refused, and says so.
@@ -61,7 +63,8 @@ pub(super) async fn import(
         author: find_author(common.author.as_deref()),
         server,
     };
-    let imported = import_arazzo(&document, &sources, &options)
+    let mut imported = import_arazzo(&document, &sources, &options)
         .map_err(|error| import_failed(&file, &error))?;
+    imported.remarks.splice(0..0, remarks);
     report::write_all(&imported, &common, output)
 }

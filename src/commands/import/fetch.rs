@@ -4,11 +4,10 @@ use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use a2s_authoring::{MAX_DESCRIPTION_BYTES, read_description};
+use a2s_authoring::{ApiDescription, MAX_DESCRIPTION_BYTES, read_description};
 use agent::root_cause;
 use futures::StreamExt as _;
 use reqwest::redirect::Policy;
-use serde_json::Value;
 use url::Url;
 
 use crate::cli_error::{BAD_ARGUMENT, CliError, CliExitCode, FILE, NOT_REACHABLE};
@@ -143,7 +142,7 @@ async fn fetch_with(
 pub(super) async fn fetch_description(
     place: &SpecLocation,
     hosts: Option<&[String]>,
-) -> Result<(Value, Option<Url>), CliError> {
+) -> Result<(ApiDescription, Option<Url>), CliError> {
     let FetchedText { bytes, base } = match hosts.map(<[String]>::to_vec) {
         None => fetch(place).await?,
         Some(hosts) => {
@@ -152,7 +151,7 @@ pub(super) async fn fetch_description(
             fetch_with(place, is_allowed).await?
         }
     };
-    let value = read_description(&bytes).map_err(|error| {
+    let description = read_description(&bytes).map_err(|error| {
         CliError::new(
             CliExitCode::Bad,
             BAD_ARGUMENT,
@@ -160,7 +159,7 @@ pub(super) async fn fetch_description(
         )
         .with_hint("Use a description in JSON or YAML.")
     })?;
-    Ok((value, base))
+    Ok((description, base))
 }
 
 /// Reads a file.

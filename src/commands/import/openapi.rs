@@ -1,6 +1,6 @@
 //! `a2s import openapi`.
 
-use a2s_authoring::{OpenApiOptions, import_openapi, list_openapi};
+use a2s_authoring::{ApiDescription, OpenApiOptions, import_openapi, list_openapi};
 use serde_json::json;
 
 use super::fetch::{SpecLocation, fetch_description};
@@ -15,7 +15,8 @@ pub(super) async fn import(
 ) -> Result<(), CliError> {
     let ImportOpenapiArgs { spec, operations, list, server, common } = arguments;
     let place = SpecLocation::parse(&spec)?;
-    let (description, base) = fetch_description(&place, None).await?;
+    let (ApiDescription { value: description, remarks }, base) =
+        fetch_description(&place, None).await?;
     let options = OpenApiOptions {
         operations,
         prefix: common.prefix.clone(),
@@ -27,6 +28,7 @@ pub(super) async fn import(
     if list {
         let operations =
             list_openapi(&description, &options).map_err(|error| import_failed(&spec, &error))?;
+        report::note_all(&remarks, output);
         if output.is_json() {
             output.json_line(&json!({ "operations": operations }));
             return Ok(());
@@ -39,7 +41,8 @@ pub(super) async fn import(
         }
         return Ok(());
     }
-    let imported =
+    let mut imported =
         import_openapi(&description, &options).map_err(|error| import_failed(&spec, &error))?;
+    imported.remarks.splice(0..0, remarks);
     report::write_all(&imported, &common, output)
 }

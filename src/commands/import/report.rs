@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use a2s_authoring::{ImportRejection, ImportResult, ImportedDocument};
+use a2s_authoring::{ImportRejection, ImportResult, ImportWarning, ImportedDocument};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -65,14 +65,34 @@ pub(super) fn write_all(
         let summary: serde_json::Map<String, Value> =
             counts.iter().map(|(name, number)| ((*name).to_owned(), json!(number))).collect();
         let refused = &imported.refused;
-        output
-            .json_line(&json!({ "documents": documents, "refused": refused, "summary": summary }));
+        output.json_line(&json!({
+            "documents": documents,
+            "refused": refused,
+            "remarks": imported.remarks,
+            "summary": summary,
+        }));
     } else {
+        for remark in &imported.remarks {
+            output.line(format_args!("{WARN}note{WARN:#}  {}", with_place(remark)));
+        }
         print_common_warnings(&common, output);
         print_end(imported, folder, &counts, output);
     }
     let failed = number(WriteOutcome::Kept) + imported.refused.len();
     if failed > 0 { Err(CliError::already_printed(CliExitCode::Bad)) } else { Ok(()) }
+}
+
+/// Prints the remarks about a description beside the result of the command.
+pub(super) fn note_all(remarks: &[ImportWarning], output: &mut CommandOutput) {
+    for remark in remarks {
+        output.note(format_args!("{WARN}note{WARN:#} {}", with_place(remark)));
+    }
+}
+
+/// Returns the reason of a remark after its location.
+fn with_place(ImportWarning { place, reason }: &ImportWarning) -> String {
+    let place = if place.is_empty() { String::new() } else { format!("{DIM}{place}: {DIM:#}") };
+    format!("{place}{reason}")
 }
 
 fn write(file: &Path, document: &ImportedDocument, force: bool) -> Result<WriteOutcome, CliError> {
@@ -157,9 +177,7 @@ fn print(
     }
     let own = document.remarks.iter().filter(|r| !common.contains_key(r.reason.as_str()));
     for remark in own {
-        let place =
-            if remark.place.is_empty() { String::new() } else { format!("{}: ", remark.place) };
-        output.line(format_args!("      {WARN}note{WARN:#} {DIM}{place}{DIM:#}{}", remark.reason));
+        output.line(format_args!("      {WARN}note{WARN:#} {}", with_place(remark)));
     }
 }
 

@@ -37,7 +37,7 @@ fn data() -> Option<PathBuf> {
 
 fn read(path: &Path) -> Value {
     let source = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    read_description(&source).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    read_description(&source).unwrap_or_else(|error| panic!("{}: {error}", path.display())).value
 }
 
 /// The entries of a folder, in order.

@@ -108,6 +108,31 @@ fn what_is_remarked_about_many_operations_is_told_once() {
 }
 
 #[test]
+fn duplicate_keys_are_reported_with_their_lines() {
+    let desk = Desk::new();
+    let get = r#"{responses: {"200": {description: ok}}}"#;
+    let head =
+        "openapi: 3.0.3\ninfo: {title: T, version: '1'}\nservers: [{url: 'https://a.example'}]\n";
+    let paths = format!("paths:\n  /a:\n    get: {get}\n  /a:\n    put: {get}\n");
+    desk.write("api.yaml", &format!("{head}{paths}"));
+    let ran = desk.a2s(&["import", "openapi", "api.yaml"]).exits(0);
+    let reason = "paths./a: the key appears at line 5, column 3 and again at line 7, column 3";
+    assert!(ran.stdout.contains(reason), "{ran:?}");
+    let listed = desk.a2s(&["import", "openapi", "api.yaml", "--list"]).exits(0);
+    assert!(listed.stderr.contains(reason), "{listed:?}");
+    let json = desk.a2s(&["import", "openapi", "api.yaml", "--json"]).exits(0).one();
+    assert_eq!(json["remarks"][0]["place"], "paths./a");
+
+    let flows = std::fs::read_to_string(fixture("flows.yaml")).unwrap();
+    let shop = std::fs::read_to_string(fixture("shop.yaml")).unwrap();
+    desk.write("shop.yaml", &shop.replace("\npaths:", "\npaths: {}\npaths:"));
+    desk.write("flows.yaml", &format!("{flows}\ninfo: {{title: Other, version: '1'}}\n"));
+    let json = desk.a2s(&["import", "arazzo", "flows.yaml", "--json"]).exits(1).one();
+    let places = [&json["remarks"][0]["place"], &json["remarks"][1]["place"]];
+    assert_eq!(places, ["info", "source shop: paths"]);
+}
+
+#[test]
 fn other_files_are_refused_with_what_to_do() {
     let desk = Desk::new();
     desk.write("old.json", r#"{"swagger": "2.0", "paths": {}}"#);

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::ImportError;
+use super::{ImportError, ImportWarning};
 use crate::import::ref_resolver::quote_for_message;
+use crate::import::spec_reader::{ApiDescription, read_description};
 
 /// The deepest nesting of list and non-null types.
 const MAX_WRAPPED: usize = 20;
@@ -13,14 +14,13 @@ const MAX_WRAPPED: usize = 20;
 const BUILT_IN: [&str; 5] = ["Int", "Float", "String", "Boolean", "ID"];
 
 /// Converts the response to an introspection query to a schema (GraphQL, October 2021, section 4). The text
-/// is the whole response, its `data`, or only `__schema`.
-pub(super) fn to_sdl(answer: &str) -> Result<String, ImportError> {
+/// is the whole response, its `data`, or only `__schema`. Also returns the remarks about the text.
+pub(super) fn to_sdl(response: &str) -> Result<(String, Vec<ImportWarning>), ImportError> {
     let hint = "Use a schema in the schema language, or the response to an introspection query.";
-    let answer: Value = serde_json::from_str(answer).map_err(|error| {
-        ImportError::new(format!("the schema is not valid JSON: {error}"), hint)
-    })?;
-    let places = ["/data/__schema", "/__schema", ""];
-    let mut schemas = places.iter().filter_map(|place| answer.pointer(place));
+    let ApiDescription { value, remarks } = read_description(response.as_bytes())
+        .map_err(|error| ImportError::new(format!("the schema cannot be read: {error}"), hint))?;
+    let locations = ["/data/__schema", "/__schema", ""];
+    let mut schemas = locations.iter().filter_map(|location| value.pointer(location));
     let schema = schemas
         .find(|schema| schema.get("types").is_some_and(Value::is_array))
         .ok_or_else(|| ImportError::new("the JSON has no `__schema` with `types`", hint))?;
@@ -28,7 +28,7 @@ pub(super) fn to_sdl(answer: &str) -> Result<String, ImportError> {
     write_schema(schema, &mut sdl).map_err(|place| {
         ImportError::new(format!("the introspection is malformed at {place}"), hint)
     })?;
-    Ok(sdl)
+    Ok((sdl, remarks))
 }
 
 /// The location of the malformed part.

@@ -122,6 +122,19 @@ fn an_introspection_is_as_good_as_the_schema() {
     assert_eq!(import(&answer.to_string(), OPERATIONS), import(SCHEMA, OPERATIONS));
 }
 
+#[test]
+fn duplicate_key_of_an_introspection_is_reported() {
+    let text = r#"{"data": {"__schema": {"queryType": {"name": "Query"}, "types": [
+        {"kind": "OBJECT", "name": "Query", "fields": [{"name": "a", "type": {"name": "Int"}}],
+         "fields": [{"name": "b", "type": {"name": "Int"}}]}
+    ]}}}"#;
+    let imported = import_graphql(text, None, &options()).unwrap();
+    assert_eq!(imported.documents.len(), 1);
+    let [remark] = imported.remarks.as_slice() else { panic!("{:?}", imported.remarks) };
+    assert_eq!(remark.place, "data.__schema.types[0].fields");
+    assert!(remark.reason.contains("line 3, column 10"), "{remark:?}");
+}
+
 /// A type as a service answers about it.
 fn introspect(name: &Name, kind: &ExtendedType) -> Value {
     fn type_of(ty: &Type) -> Value {
