@@ -68,17 +68,41 @@ impl<'t> RuntimeExpression<'t> {
     }
 }
 
+/// Returns true when the grammar of runtime expressions gives `text` a meaning. Every other text is a
+/// literal: `$5`, `$filter`, `$.a[0]`.
+pub(super) fn is_expression(text: &str) -> bool {
+    const WHOLE: [&str; 3] = ["$url", "$method", "$statusCode"];
+    const BEGINNINGS: [&str; 8] = [
+        "$request.",
+        "$response.",
+        "$inputs.",
+        "$outputs.",
+        "$steps.",
+        "$workflows.",
+        "$sourceDescriptions.",
+        "$components.",
+    ];
+    let text = text.trim_end();
+    let has_more = |begin: &&str| text.len() > begin.len() && text.starts_with(*begin);
+    WHOLE.contains(&text) || BEGINNINGS.iter().any(|begin| has_more(&begin))
+}
+
 /// Splits a text into plain text and embedded expressions: `Bearer {$inputs.token}`.
 pub(super) fn split_expressions(text: &str) -> Vec<ExpressionPart<'_>> {
     let mut pieces = Vec::new();
-    let mut rest = text;
-    while let Some(at) = rest.find("{$") {
+    let (mut rest, mut from) = (text, 0);
+    while let Some(at) = rest[from..].find("{$").map(|at| from + at) {
         let Some(length) = rest[at..].find('}') else { break };
+        let inside = &rest[at + 1..at + length];
+        if !is_expression(inside) {
+            from = at + 1;
+            continue;
+        }
         if at > 0 {
             pieces.push(ExpressionPart::Text(&rest[..at]));
         }
-        pieces.push(ExpressionPart::Expression(&rest[at + 1..at + length]));
-        rest = &rest[at + length + 1..];
+        pieces.push(ExpressionPart::Expression(inside));
+        (rest, from) = (&rest[at + length + 1..], 0);
     }
     if !rest.is_empty() {
         pieces.push(ExpressionPart::Text(rest));
@@ -137,6 +161,21 @@ mod tests {
                 ExpressionPart::Text("{c} {$steps.d.outputs.e")
             ]
         );
+    }
+
+    #[test]
+    fn texts_beside_the_grammar_are_literals() {
+        for literal in
+            ["$5", "$", "$$x", "$filter", "$select=name", "$inputs", "$inputsX.a", "$.a.b", "US$"]
+        {
+            assert!(!is_expression(literal), "{literal}");
+        }
+        for expression in ["$url", "$statusCode", "$inputs.a", "$response.body#/a", "$steps.a"] {
+            assert!(is_expression(expression), "{expression}");
+        }
+        let pieces = split_expressions("{$5} {${$inputs.a}");
+        let expected = [ExpressionPart::Text("{$5} {$"), ExpressionPart::Expression("$inputs.a")];
+        assert_eq!(pieces, expected);
     }
 
     #[test]

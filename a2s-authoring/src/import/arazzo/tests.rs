@@ -195,6 +195,39 @@ fn steps_hand_their_outputs_on() {
 }
 
 #[test]
+fn texts_that_are_no_expressions_stay_literals() {
+    let (document, remarks) = import_one(
+        &json!({
+            "workflowId": "literals",
+            "steps": [{
+                "stepId": "order",
+                "operationId": "orderItem",
+                "parameters": [
+                    {"name": "id", "in": "path", "value": "$5"},
+                    {"name": "region", "in": "query", "value": "$filter"},
+                ],
+                "requestBody": {"payload": {
+                    "count": 1,
+                    "note": "$.items[*].attributes[?(@.type=='foo')]",
+                    "tags": ["$5 and $inputs is text", "{$5}", "$", "$inputsX.a", "$.a.b"],
+                }},
+            }],
+            "outputs": {"price": "$5"},
+        }),
+        &json!({}),
+    );
+    assert!(document.get("parameters").is_none(), "{document}");
+    let mapping = &document["execution"]["steps"][0]["input_mapping"];
+    assert_eq!(mapping["pathParameters"]["id"], "$5");
+    assert_eq!(mapping["queryParameters"]["region"], "$filter");
+    assert_eq!(mapping["body"]["note"], "$.items[*].attributes[?(@.type=='foo')]");
+    let tags = json!(["$5 and $inputs is text", "{$5}", "$", "$inputsX.a", "$.a.b"]);
+    assert_eq!(mapping["body"]["tags"], tags);
+    assert_eq!(document["output"]["price"], "$5");
+    assert_eq!(remarks, "");
+}
+
+#[test]
 fn retries_are_carried_over_and_jumps_are_told() {
     let (document, remarks) = import_one(
         &json!({

@@ -6,7 +6,9 @@ use a2s::ValueType;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use super::expression::{ExpressionPart, RuntimeExpression, reference_path, split_expressions};
+use super::expression::{
+    ExpressionPart, RuntimeExpression, is_expression, reference_path, split_expressions,
+};
 use crate::import::ImportWarning;
 use crate::import::ref_resolver::{RefResolver, quote_for_message};
 use crate::import::variable::{DocumentParameter, is_secret_name};
@@ -139,7 +141,7 @@ impl<'a> WorkflowScope<'a> {
         name: &str,
         place: &str,
     ) -> String {
-        if text.starts_with('$') && !text.starts_with("$$") && !text.contains(['{', '\n']) {
+        if is_expression(text) && !text.contains(['{', '\n']) {
             return match self.reference(text, wanted, place) {
                 Ok(reference) => format!("${{{reference}}}"),
                 Err(reason) => self.replacement_input(text, &reason, wanted, name, place),

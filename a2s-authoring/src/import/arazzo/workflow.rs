@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use a2s::MAX_STEPS;
 use serde_json::{Map, Value, json};
 
+use super::expression::is_expression;
 use super::step::{DraftStep, StepCall};
 use super::value_scope::WorkflowScope;
 use super::{ArazzoImporter, workflow_id};
@@ -114,7 +115,7 @@ fn output_of(
     let declared = raw.get("outputs").and_then(Value::as_object);
     for (name, value) in declared.into_iter().flatten() {
         let place = format!("outputs.{}", quote_for_message(name));
-        let value = match value.as_str().filter(|text| text.starts_with('$')) {
+        let value = match value.as_str().filter(|text| is_expression(text)) {
             Some(text) => match scope.reference(text, None, &place) {
                 Ok(reference) => json!(format!("${{{reference}}}")),
                 Err(reason) => {
