@@ -27,7 +27,9 @@ use super::{naming, sanitize};
 pub use arazzo::{ArazzoOptions, ArazzoSource, SourceDescription, arazzo_sources, import_arazzo};
 pub use graphql::{GraphqlOptions, import_graphql};
 pub use openapi::{OpenApiOptions, OperationSummary, import_openapi, list_openapi};
-pub use spec_reader::{ApiDescription, DescriptionError, MAX_DESCRIPTION_BYTES, read_description};
+pub use spec_reader::{
+    ApiDescription, DescriptionError, MAX_DESCRIPTION_BYTES, decode_text, read_description,
+};
 
 /// The longest text of a remark.
 const MAX_REASON: usize = 400;

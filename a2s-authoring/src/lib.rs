@@ -21,7 +21,7 @@ pub use import::{
     ApiDescription, ArazzoOptions, ArazzoSource, DescriptionError, GraphqlOptions, ImportError,
     ImportRejection, ImportResult, ImportStop, ImportWarning, ImportedDocument,
     MAX_DESCRIPTION_BYTES, OpenApiOptions, OperationSummary, SourceDescription, arazzo_sources,
-    import_arazzo, import_graphql, import_openapi, list_openapi, read_description,
+    decode_text, import_arazzo, import_graphql, import_openapi, list_openapi, read_description,
 };
 pub use scaffold::{StarterTemplate, starter_document, suggest_name};
 pub use type_definitions::{TypeLanguage, TypedCapability, write_types};

@@ -5,6 +5,8 @@ mod introspection;
 mod operations;
 mod schema_subset;
 
+use std::borrow::Cow;
+
 use a2s::{Domain, ValueType};
 use apollo_compiler::ast::{Type, Value as Literal};
 use apollo_compiler::executable::{Field, Operation, Selection, SelectionSet};
@@ -26,7 +28,7 @@ use crate::{naming, sanitize};
 const MAX_DEPTH: usize = 100;
 /// The maximum number of tokens in a schema.
 const MAX_SCHEMA_TOKENS: usize = 10_000_000;
-/// The maximum number of tokens in a file with operations.
+/// The maximum number of tokens in a file with operations of the user.
 const MAX_TOKENS: usize = 200_000;
 /// The maximum number of values of an `enum`.
 const MAX_CHOICES: usize = 100;
@@ -61,7 +63,9 @@ pub fn import_graphql(
 ) -> Result<ImportResult, ImportError> {
     let domain = domain_of(&options.endpoint)?;
     let prefix = name_prefix(options.prefix.as_deref(), options.author.as_deref())?;
-    let (schema, remarks) = if schema.trim_start().starts_with('{') {
+    let schema = schema.trim_start_matches('\u{feff}');
+    // A schema in the schema language does not begin with a bracket.
+    let (schema, remarks) = if schema.trim_start().starts_with(['{', '[']) {
         introspection::to_sdl(schema)?
     } else {
         (schema.to_owned(), Vec::new())
@@ -70,7 +74,9 @@ pub fn import_graphql(
         let (schema, remark) = read_schema(&schema)?;
         let written = operations.is_none().then(|| operations::write_operations(&schema));
         let operations = operations.or(written.as_deref()).unwrap_or_default();
-        let document = read_operations(&schema, operations)?;
+        // The operations of the import are as many as the schema has fields.
+        let most = if written.is_some() { MAX_SCHEMA_TOKENS } else { MAX_TOKENS };
+        let document = read_operations(&schema, operations, most)?;
         if document.operations.is_empty() {
             let hint = "Write an operation into the file: `query Name { … }`.";
             return Err(ImportError::new("the file has no operation", hint));
@@ -118,8 +124,13 @@ fn read_schema(text: &str) -> Result<(Valid<Schema>, Option<ImportWarning>), Imp
         let hint = "Get the schema of the service again, as SDL or as the response to an introspection query.";
         ImportError::new(format!("the schema is not valid: {}", describe_errors(errors)), hint)
     };
+    let mut text = Cow::Borrowed(text);
+    if text.contains("@oneOf") && !text.contains("directive @oneOf") {
+        // The directive is a part of the language (GraphQL, September 2025); the parser does not know it.
+        text.to_mut().push_str("\ndirective @oneOf on INPUT_OBJECT\n");
+    }
     let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_SCHEMA_TOKENS);
-    let (schema, remark) = match parser.parse_schema(text, "schema") {
+    let (schema, remark) = match parser.parse_schema(&*text, "schema") {
         Ok(schema) => (schema, None),
         Err(invalid) => {
             let unreadable = invalid.errors.iter().any(|error| {
@@ -140,12 +151,13 @@ fn read_schema(text: &str) -> Result<(Valid<Schema>, Option<ImportWarning>), Imp
 fn read_operations(
     schema: &Valid<Schema>,
     text: &str,
+    max_tokens: usize,
 ) -> Result<Valid<ExecutableDocument>, ImportError> {
     let refuse = |errors: &DiagnosticList| {
         let hint = "Correct the operations; they must be valid for the schema.";
         ImportError::new(format!("the operations are not valid: {}", describe_errors(errors)), hint)
     };
-    let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(MAX_TOKENS);
+    let mut parser = Parser::new().recursion_limit(MAX_DEPTH).token_limit(max_tokens);
     let document = parser.parse_executable(schema, text, "operations");
     let document = document.map_err(|invalid| refuse(&invalid.errors))?;
     document.validate(schema).map_err(|invalid| refuse(&invalid.errors))
@@ -265,23 +277,28 @@ impl GraphqlImporter<'_> {
         };
         let comment =
             format!("Imported: {label} at {}", quote_for_message(self.options.endpoint.as_str()));
-        let finish = |schema: Option<&str>| {
+        let finish = |schema: Result<&str, &str>| {
             draft::finish(label, &comment, &header.examples(), |_, warnings| {
                 warnings.extend(remarks.iter().cloned());
                 let mut step = step.clone();
-                if let Some(schema) = schema {
-                    step["task"]["schema"] = json!(schema);
+                match schema {
+                    Ok(schema) => step["task"]["schema"] = json!(schema),
+                    Err(reason) => warnings.push(warn_without_schema(reason)),
                 }
-                let newer = newer || partial || schema.is_some();
+                let newer = newer || partial || schema.is_ok();
                 header.document(json!({ "type": "sequence", "steps": [step] }), None, newer)
             })
         };
         let needed = schema_subset::used_part_of_schema(self.schema, self.document, operation);
-        // What cannot be judged by a part of the schema is judged without it.
-        match needed.map(|schema| finish(Some(&schema))) {
-            Some(Ok(document)) => Ok(document),
-            Some(Err(_)) | None => finish(None),
-        }
+        // A part of the schema that cannot be used is left out, with a warning.
+        let reason = match needed {
+            Ok(schema) => match finish(Ok(&schema)) {
+                Ok(document) => return Ok(document),
+                Err(refusal) => format!("it does not compile: {}", refusal.reason),
+            },
+            Err(size) => format!("it has {size} bytes, more than {}", schema_subset::MAX_TEXT),
+        };
+        finish(Err(&reason))
     }
 
     /// Returns the operation as written, and the fragments that it uses.
@@ -373,6 +390,14 @@ impl GraphqlImporter<'_> {
         }
         variable
     }
+}
+
+/// The warning about a document without the part of the schema that its operation uses.
+fn warn_without_schema(reason: &str) -> ImportWarning {
+    let reason = format!(
+        "the document has no `schema`, so its inputs and outputs have no types: the part of the schema that the operation uses cannot be included, because {reason}"
+    );
+    ImportWarning::new("schema", reason)
 }
 
 /// Collects the names of the fragments that a selection spreads, each once.

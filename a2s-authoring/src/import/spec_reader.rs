@@ -3,6 +3,7 @@
 //! This reader is more lenient than the reader of documents: descriptions are larger, were written for
 //! other tools, and only the extracted parts must satisfy the compiler.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use granit_parser::{Event, Parser, ScalarStyle};
@@ -54,8 +55,7 @@ pub fn read_description(source: &[u8]) -> Result<ApiDescription, DescriptionErro
     if source.len() > MAX_DESCRIPTION_BYTES {
         return Err(DescriptionError::TooLarge);
     }
-    let text = std::str::from_utf8(source).map_err(|_| DescriptionError::NotUtf8)?;
-    let text = text.trim_start_matches('\u{feff}');
+    let text = &*decode_text(source)?;
     if text.trim_start().starts_with(['{', '[']) {
         if max_values(text) > MAX_NODES {
             return Err(DescriptionError::TooComplex);
@@ -66,6 +66,28 @@ pub fn read_description(source: &[u8]) -> Result<ApiDescription, DescriptionErro
         }
     }
     read_yaml(text)
+}
+
+/// Decodes a foreign text, and removes its byte order mark. The text is UTF-8; with the mark of UTF-16, it is
+/// UTF-16, as PowerShell writes it.
+///
+/// # Errors
+/// Fails when the bytes are not text in this encoding.
+pub fn decode_text(source: &[u8]) -> Result<Cow<'_, str>, DescriptionError> {
+    let decode = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let (pairs, rest) = bytes.as_chunks();
+        let units: Vec<u16> = pairs.iter().map(|pair| unit(*pair)).collect();
+        let text = String::from_utf16(&units).ok().filter(|_| rest.is_empty());
+        text.map(Cow::Owned).ok_or(DescriptionError::NotUtf8)
+    };
+    match source {
+        [0xff, 0xfe, rest @ ..] => decode(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => decode(rest, u16::from_be_bytes),
+        _ => {
+            let text = std::str::from_utf8(source).map_err(|_| DescriptionError::NotUtf8)?;
+            Ok(Cow::Borrowed(text.trim_start_matches('\u{feff}')))
+        }
+    }
 }
 
 /// Returns the maximum number of values in a text as JSON: one before each comma, one in each collection.
@@ -91,7 +113,7 @@ fn read_yaml(text: &str) -> Result<ApiDescription, DescriptionError> {
     };
     let mut builder = ValueBuilder::default();
     let mut events = Parser::new_from_str_with_options(text, options);
-    while let Some(event) = events.next() {
+    for event in events.by_ref() {
         let (event, span) = event.map_err(|error| {
             let marker = error.marker();
             let info = error.info();
@@ -387,6 +409,22 @@ mod tests {
         let several = |text: &str| !read_description(text.as_bytes()).unwrap().remarks.is_empty();
         assert!(several("a: 1\n---\nb: 2\n"));
         assert!(!several("---\na: 1\n...\n"));
+    }
+
+    #[test]
+    fn text_may_have_a_byte_order_mark() {
+        let utf16 = |mark: [u8; 2], unit: fn(u16) -> [u8; 2]| {
+            let units = "{\"a\": \"ü\"}".encode_utf16().flat_map(unit);
+            mark.into_iter().chain(units).collect::<Vec<u8>>()
+        };
+        for source in [
+            b"\xef\xbb\xbf{\"a\": \"\xc3\xbc\"}".to_vec(),
+            utf16([0xff, 0xfe], u16::to_le_bytes),
+            utf16([0xfe, 0xff], u16::to_be_bytes),
+        ] {
+            assert_eq!(read_description(&source).unwrap().value, json!({"a": "ü"}));
+        }
+        assert_eq!(read_description(b"\xff\xfea"), Err(DescriptionError::NotUtf8));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! `a2s import graphql`.
 
-use a2s_authoring::{GraphqlOptions, import_graphql};
+use std::borrow::Cow;
+
+use a2s_authoring::{GraphqlOptions, decode_text, import_graphql};
 
 use super::fetch::{SpecLocation, fetch, read};
 use super::{find_author, import_failed, report};
@@ -15,8 +17,9 @@ pub(super) async fn import(
     let ImportGraphqlArgs { schema: origin, operation, endpoint, common } = arguments;
     let schema = fetch(&SpecLocation::parse(&origin)?).await?.bytes;
     let text = |bytes: Vec<u8>, name: &str| {
-        String::from_utf8(bytes).map_err(|_| {
+        decode_text(&bytes).map(Cow::into_owned).map_err(|_| {
             CliError::new(CliExitCode::Bad, BAD_ARGUMENT, format!("{name} is not UTF-8"))
+                .with_hint("Save the file as UTF-8, and import it again.")
         })
     };
     let schema = text(schema, &origin)?;

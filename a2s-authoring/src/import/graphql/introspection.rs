@@ -14,12 +14,12 @@ const MAX_WRAPPED: usize = 20;
 const BUILT_IN: [&str; 5] = ["Int", "Float", "String", "Boolean", "ID"];
 
 /// Converts the response to an introspection query to a schema (GraphQL, October 2021, section 4). The text
-/// is the whole response, its `data`, or only `__schema`. Also returns the remarks about the text.
+/// is the whole response, a list of one response, its `data`, or only `__schema`. Also returns the remarks about the text.
 pub(super) fn to_sdl(response: &str) -> Result<(String, Vec<ImportWarning>), ImportError> {
     let hint = "Use a schema in the schema language, or the response to an introspection query.";
     let ApiDescription { value, remarks } = read_description(response.as_bytes())
         .map_err(|error| ImportError::new(format!("the schema cannot be read: {error}"), hint))?;
-    let locations = ["/data/__schema", "/__schema", ""];
+    let locations = ["/data/__schema", "/__schema", "", "/0/data/__schema"];
     let mut schemas = locations.iter().filter_map(|location| value.pointer(location));
     let schema = schemas
         .find(|schema| schema.get("types").is_some_and(Value::is_array))
@@ -76,7 +76,9 @@ fn write_type(kind: &Value, name: &str, sdl: &mut String) -> Result<(), Malforme
                     false => format!("({})", arguments.join("\n")),
                 };
                 let kind = type_of(field.get("type"), field_name)?;
-                line(sdl, format_args!("{field_name}{arguments}: {kind}"));
+                let is_deprecated = is_set(field, "isDeprecated");
+                let directive = if is_deprecated { " @deprecated" } else { "" };
+                line(sdl, format_args!("{field_name}{arguments}: {kind}{directive}"));
             }
             line(sdl, format_args!("}}"));
         }
@@ -96,7 +98,8 @@ fn write_type(kind: &Value, name: &str, sdl: &mut String) -> Result<(), Malforme
         }
         "INPUT_OBJECT" => {
             let fields = arguments(kind, "inputFields", name)?;
-            line(sdl, format_args!("input {name} {{\n{}\n}}", fields.join("\n")));
+            let directive = if is_set(kind, "isOneOf") { " @oneOf" } else { "" };
+            line(sdl, format_args!("input {name}{directive} {{\n{}\n}}", fields.join("\n")));
         }
         other => {
             return Err(format!(
@@ -159,6 +162,10 @@ fn name<'v>(value: &'v Value, at: &str) -> Result<&'v str, Malformed> {
     } else {
         Err(format!("`{}`: `{}` is not a name", quote_for_message(at), quote_for_message(name)))
     }
+}
+
+fn is_set(value: &Value, flag: &str) -> bool {
+    value.get(flag).and_then(Value::as_bool).unwrap_or_default()
 }
 
 fn items<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {

@@ -1,8 +1,9 @@
 //! Operations for a schema without any: one for each field at its top.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use apollo_compiler::schema::{ExtendedType, FieldDefinition};
+use apollo_compiler::schema::{ExtendedType, FieldDefinition, UnionType};
 use apollo_compiler::validation::Valid;
 use apollo_compiler::{Name, Schema};
 
@@ -14,6 +15,8 @@ const MAX_DEPTH: usize = 3;
 const MAX_FIELDS: usize = 60;
 /// The maximum number of arguments of an operation.
 const MAX_ARGUMENTS: usize = 80;
+/// The maximum number of members of a union whose fields an operation selects.
+const MAX_MEMBERS: usize = 20;
 /// The names of lists that hold the items of a page.
 const PAGES: [&str; 5] = ["edges", "nodes", "items", "results", "data"];
 
@@ -70,23 +73,17 @@ fn select<'s>(schema: &'s Schema, name: &'s Name, path: &mut Vec<&'s Name>) -> S
     let fields = match schema.types.get(name) {
         Some(ExtendedType::Object(object)) => &object.fields,
         Some(ExtendedType::Interface(interface)) => &interface.fields,
-        // A union's fields depend on its type.
-        Some(ExtendedType::Union(_)) => return " { __typename }".to_owned(),
+        Some(ExtendedType::Union(union)) => return select_members(schema, union),
         _ => return String::new(),
     };
     path.push(name);
     let mut selected = Vec::new();
     for (name, field) in fields {
-        let needs_arguments = field.arguments.iter().any(|argument| argument.is_required());
-        let is_deprecated = field.directives.has("deprecated");
-        if needs_arguments || is_deprecated || selected.len() == MAX_FIELDS {
+        if !is_selectable(field) || selected.len() == MAX_FIELDS {
             continue;
         }
         let inner = field.ty.inner_named_type();
-        let is_leaf = matches!(
-            schema.types.get(inner),
-            Some(ExtendedType::Scalar(_) | ExtendedType::Enum(_)) | None
-        );
+        let is_leaf = is_leaf(schema, inner);
         let is_long = field.ty.is_list() && !PAGES.contains(&name.as_str());
         if is_leaf {
             selected.push(name.to_string());
@@ -98,6 +95,50 @@ fn select<'s>(schema: &'s Schema, name: &'s Name, path: &mut Vec<&'s Name>) -> S
     path.pop();
     if selected.is_empty() {
         selected.push("__typename".to_owned());
+    }
+    format!(" {{ {} }}", selected.join(" "))
+}
+
+/// Returns true when an operation can select a field without arguments, and the field is not deprecated.
+fn is_selectable(field: &FieldDefinition) -> bool {
+    !field.arguments.iter().any(|argument| argument.is_required())
+        && !field.directives.has("deprecated")
+}
+
+fn is_leaf(schema: &Schema, name: &Name) -> bool {
+    matches!(schema.types.get(name), Some(ExtendedType::Scalar(_) | ExtendedType::Enum(_)) | None)
+}
+
+/// Writes the selection of a union: the name of the type, and the scalar fields of each member. A field
+/// whose type differs from the one of an earlier member gets an alias, because the fields of all members
+/// are in one object.
+fn select_members(schema: &Schema, union: &UnionType) -> String {
+    let mut selected = vec!["__typename".to_owned()];
+    let mut types: BTreeMap<String, String> = BTreeMap::new();
+    for member in union.members.iter().take(MAX_MEMBERS) {
+        let Some(object) = schema.get_object(&member.name) else { continue };
+        let fields = object.fields.iter().filter(|(_, field)| {
+            is_selectable(field) && is_leaf(schema, field.ty.inner_named_type())
+        });
+        let fields: Vec<String> = fields
+            .take(MAX_FIELDS)
+            .map(|(name, field)| {
+                let of_type = field.ty.to_string();
+                let known = types.entry(name.to_string()).or_insert_with(|| of_type.clone());
+                if *known == of_type {
+                    return name.to_string();
+                }
+                let mut alias = format!("{}_{name}", naming::variable_name(&member.name));
+                while types.get(&alias).is_some_and(|known| *known != of_type) {
+                    alias.push('_');
+                }
+                types.insert(alias.clone(), of_type);
+                format!("{alias}: {name}")
+            })
+            .collect();
+        if !fields.is_empty() {
+            selected.push(format!("... on {} {{ {} }}", member.name, fields.join(" ")));
+        }
     }
     format!(" {{ {} }}", selected.join(" "))
 }

@@ -11,19 +11,21 @@ use apollo_compiler::{ExecutableDocument, Name, Schema};
 use crate::sanitize;
 
 /// The maximum length of a schema's text in a task, in bytes.
-const MAX_TEXT: usize = 100_000;
+pub(super) const MAX_TEXT: usize = 100_000;
 /// The maximum length of an input field's description, in characters.
 const MAX_DESCRIPTION: usize = 200;
 /// A placeholder field for a type that needs no other field: a type must have at least one.
 const NO_FIELD: &str = "_: String";
 
-/// Writes the types that an operation uses, with only the fields that it selects; `None` when the text
-/// would be too long.
+/// Writes the types that an operation uses, with only the fields that it selects.
+///
+/// # Errors
+/// Returns the size of the text in bytes when it is larger than [`MAX_TEXT`].
 pub(super) fn used_part_of_schema(
     schema: &Schema,
     document: &ExecutableDocument,
     operation: &Operation,
-) -> Option<String> {
+) -> Result<String, usize> {
     let mut needed = SchemaSubset::new(schema);
     needed.visit(&operation.selection_set, document, &mut BTreeSet::new());
     for variable in &operation.variables {
@@ -31,7 +33,7 @@ pub(super) fn used_part_of_schema(
     }
     needed.complete();
     let text = needed.write();
-    (text.len() <= MAX_TEXT).then_some(text)
+    if text.len() <= MAX_TEXT { Ok(text) } else { Err(text.len()) }
 }
 
 struct SchemaSubset<'s> {
@@ -128,20 +130,49 @@ impl<'s> SchemaSubset<'s> {
         }
     }
 
-    /// Adds the fields of interfaces to the types that implement them, so that these types are valid.
+    /// Adds the fields of interfaces to the types that implement them, so that these types are valid, and
+    /// the types of these fields.
     fn complete(&mut self) {
-        let names: Vec<&'s Name> = self.fields.keys().copied().collect();
-        for of in names {
+        let mut waiting: Vec<&'s Name> = self.fields.keys().copied().collect();
+        while let Some(of) = waiting.pop() {
             for interface in self.interfaces(of) {
                 let more = self.fields.get(interface).cloned().unwrap_or_default();
                 for name in more {
-                    if let Some((_, definition)) = self.field(of, name) {
-                        self.take_other(definition.ty.inner_named_type());
+                    let Some((_, definition)) = self.field(of, name) else { continue };
+                    if !self.fields.entry(of).or_default().insert(name) {
+                        continue;
                     }
-                    self.fields.entry(of).or_default().insert(name);
+                    let inner = definition.ty.inner_named_type();
+                    self.take_other(inner);
+                    let inner = self.name(inner).filter(|inner| self.is_composite(inner));
+                    if let Some(inner) = inner.filter(|inner| !self.fields.contains_key(inner)) {
+                        self.fields.insert(inner, BTreeSet::new());
+                        // The type may be an interface of types that are complete already.
+                        waiting = self.fields.keys().copied().collect();
+                    }
                 }
             }
         }
+    }
+
+    fn is_composite(&self, name: &Name) -> bool {
+        let kind = self.schema.types.get(name);
+        matches!(
+            kind,
+            Some(ExtendedType::Object(_) | ExtendedType::Interface(_) | ExtendedType::Union(_))
+        )
+    }
+
+    /// Returns the object types that are named in the text without a field: the type of queries, and members
+    /// of unions.
+    fn types_without_fields(&self, query: &'s str) -> BTreeSet<&'s str> {
+        let unions = self.fields.keys().filter_map(|name| match self.schema.types.get(*name) {
+            Some(ExtendedType::Union(union)) => Some(union),
+            _ => None,
+        });
+        let members = unions.flat_map(|union| union.members.iter().map(|m| m.name.as_str()));
+        let known: BTreeSet<&str> = self.fields.keys().map(|name| name.as_str()).collect();
+        members.chain([query]).filter(|name| !known.contains(name)).collect()
     }
 
     /// Returns those interfaces of a type that are also in use.
@@ -163,8 +194,8 @@ impl<'s> SchemaSubset<'s> {
         let mutation = mutation.map_or_else(String::new, |m| format!(" mutation: {}", m.name));
         // Writing to a string cannot fail.
         let _ = writeln!(text, "schema {{ query: {query}{mutation} }}");
-        if !self.fields.keys().any(|name| *name == query) {
-            let _ = writeln!(text, "type {query} {{ {NO_FIELD} }}");
+        for name in self.types_without_fields(query) {
+            let _ = writeln!(text, "type {name} {{ {NO_FIELD} }}");
         }
         for (of, fields) in &self.fields {
             self.write_composite(of, fields, &mut text);
@@ -181,13 +212,7 @@ impl<'s> SchemaSubset<'s> {
             Some(ExtendedType::Interface(_)) => "interface",
             Some(ExtendedType::Union(union)) => {
                 let members: Vec<&str> = union.members.iter().map(|m| m.name.as_str()).collect();
-                let known = |name: &&str| self.fields.keys().any(|known| known.as_str() == *name);
-                let mut kept: Vec<&str> = members.iter().copied().filter(known).collect();
-                if kept.is_empty() {
-                    kept.extend(members.first());
-                    let _ = writeln!(text, "type {} {{ {NO_FIELD} }}", kept.join(""));
-                }
-                let _ = writeln!(text, "union {of} = {}", kept.join(" | "));
+                let _ = writeln!(text, "union {of} = {}", members.join(" | "));
                 return;
             }
             _ => return,

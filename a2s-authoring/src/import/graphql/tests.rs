@@ -135,6 +135,110 @@ fn duplicate_key_of_an_introspection_is_reported() {
     assert!(remark.reason.contains("line 3, column 10"), "{remark:?}");
 }
 
+#[test]
+fn union_selects_the_fields_of_its_members() {
+    let schema = "type Query { find: [Found!] hit: Hit }\n\
+        union Found = User | Post | Team\n\
+        union Hit = Post\n\
+        type User { id: ID! name: String posts(first: Int!): Int team: Team }\n\
+        type Post { id: ID! name: String! user_name: Int }\n\
+        type Team { parts(first: Int!): Int }";
+    let imported = import_graphql(schema, None, &options()).unwrap();
+    assert_eq!(imported.refused, []);
+    let [find, hit] = imported.documents.as_slice() else { panic!("{imported:?}") };
+    let query = |document: &super::super::ImportedDocument| {
+        let content = a2s::parse_value(document.text.as_bytes()).unwrap();
+        content["execution"]["steps"][0]["task"].clone()
+    };
+    let task = query(find);
+    let selected =
+        "find { __typename ... on User { id name } ... on Post { id Post_name: name user_name } }";
+    assert!(task["query"].as_str().unwrap().contains(selected), "{task}");
+    assert!(
+        task["schema"].as_str().unwrap().contains("union Found = User | Post | Team"),
+        "{task}"
+    );
+    assert!(query(hit)["query"].as_str().unwrap().contains("... on Post { id name user_name }"));
+    assert_eq!(find.remarks, [], "the whole response has types");
+}
+
+/// Two unions with the same first member gave a part of the schema with a type that was defined twice.
+#[test]
+fn members_that_no_operation_selects_are_defined_once() {
+    let schema = "type Query { a: One b: Two n: Node }\n\
+        union One = Thing | Other\n\
+        union Two = Thing\n\
+        type Thing implements Node { id: ID owner: User }\n\
+        type Other { id: ID }\n\
+        interface Node { id: ID owner: Actor }\n\
+        interface Actor { login: String }\n\
+        type User implements Actor { login: String }";
+    let operations = "query Both { a { __typename } b { __typename } }\n\
+        query Covariant { n { owner { login } ... on Thing { id } } }";
+    let imported = import_graphql(schema, Some(operations), &options()).unwrap();
+    for document in &imported.documents {
+        assert!(
+            document.text.contains("union") || document.text.contains("type User"),
+            "{document:?}"
+        );
+        assert!(!document.remarks.iter().any(|it| it.place == "schema"), "{document:?}");
+        assert!(document.text.contains("schema:"), "{}", document.text);
+    }
+}
+
+#[test]
+fn schema_of_a_document_that_is_too_large_is_reported() {
+    let fields: String = (0..6_000).map(|n| format!("field_with_a_long_name_{n}: Int ")).collect();
+    let schema = format!("type Query {{ find(with: Filter): Int }}\ninput Filter {{ {fields} }}");
+    let imported = import_graphql(&schema, None, &options()).unwrap();
+    let [document] = imported.documents.as_slice() else { panic!("{imported:?}") };
+    let told = |it: &ImportWarning| it.place == "schema" && it.reason.contains("more than 100000");
+    assert!(document.remarks.iter().any(told), "{:?}", document.remarks);
+}
+
+/// The limit of tokens for operations of the user does not hold for those that the import writes.
+#[test]
+fn large_schema_is_imported_as_a_whole() {
+    let arguments: String = (0..80).map(|n| format!("a{n}: Int ")).collect();
+    let roots: String = (0..300).map(|n| format!("f{n}({arguments}): Int ")).collect();
+    let schema = format!("type Query {{ {roots} }}");
+    let schema = Schema::parse_and_validate(&schema, "schema").unwrap();
+    let written = operations::write_operations(&schema);
+    assert!(read_operations(&schema, &written, MAX_TOKENS).is_err());
+    let read = stacker::grow(STACK, || read_operations(&schema, &written, MAX_SCHEMA_TOKENS));
+    assert_eq!(read.unwrap().operations.len(), 300);
+}
+
+#[test]
+fn introspection_has_several_forms() {
+    let schema = json!({"queryType": {"name": "Query"}, "types": [
+        {"kind": "OBJECT", "name": "Query", "fields": [
+            {"name": "find", "type": {"name": "Thing"}, "args": [{"name": "by", "type": {"name": "By"}}]},
+        ]},
+        {"kind": "OBJECT", "name": "Thing", "fields": [
+            {"name": "old", "type": {"name": "Int"}, "isDeprecated": true},
+            {"name": "new", "type": {"name": "Int"}, "isDeprecated": false},
+        ]},
+        {"kind": "INPUT_OBJECT", "name": "By", "isOneOf": true, "inputFields": [
+            {"name": "id", "type": {"name": "ID"}}, {"name": "name", "type": {"name": "String"}},
+        ]},
+    ]});
+    let data = json!({ "__schema": schema });
+    for form in [
+        schema.to_string(),
+        data.to_string(),
+        json!({ "data": data }).to_string(),
+        json!([{ "data": data, "extensions": {} }]).to_string(),
+        format!("\u{feff}{}", json!({ "data": data })),
+        format!("\n {data}"),
+    ] {
+        let imported = import_graphql(&form, None, &options()).unwrap();
+        let text = &imported.documents[0].text;
+        assert!(text.contains("find(by: $by) { new }"), "{text}");
+        assert!(text.contains("input By @oneOf"), "{text}");
+    }
+}
+
 /// A type as a service answers about it.
 fn introspect(name: &Name, kind: &ExtendedType) -> Value {
     fn type_of(ty: &Type) -> Value {
