@@ -16,13 +16,15 @@ use super::draft::{self, DocumentHeader, DraftAuthor};
 use super::ref_resolver::{RefResolver, quote_for_message};
 use super::variable::DocumentParameter;
 use super::{
-    ImportError, ImportRejection, ImportResult, ImportStop, ImportedDocument, name_prefix,
+    ImportError, ImportRejection, ImportResult, ImportStop, ImportWarning, ImportedDocument,
+    name_prefix,
 };
 use crate::{naming, sanitize};
 
 pub(super) use body::OperationBody;
 pub(super) use extract_operation::{ExtractError, ExtractedOperation};
 pub(super) use operation::{SpecOperation, operations};
+pub(super) use parameter::ParameterIn;
 
 /// The maximum number of parameters of a document.
 const MAX_PARAMETERS: usize = 100;
@@ -98,8 +100,11 @@ pub fn import_openapi(
     let prefix = name_prefix(options.prefix.as_deref(), options.author.as_deref())?;
     let (operations, refused) = operations(source);
     let names = document_names(&operations, &prefix);
-    let chosen = select_operations(&operations, &refused, &names, &options.operations)?;
+    let webhooks = source.get("webhooks");
+    let chosen = select_operations(&operations, &refused, &names, &options.operations, webhooks)?;
     let mut imported = ImportResult::default();
+    let webhooks = list_requests_of_service(webhooks);
+    imported.remarks.extend(webhooks.map(|names| warn_about_requests("webhooks", &names)));
     if options.operations.is_empty() {
         imported.refused = refused;
     }
@@ -114,6 +119,27 @@ pub fn import_openapi(
         imported.add(&operation.label(), || import_operation(operation, name, options));
     }
     Ok(imported)
+}
+
+/// Lists the names of callbacks or webhooks: requests that the service sends.
+fn list_requests_of_service(owner: Option<&Value>) -> Option<String> {
+    const MAX_LISTED: usize = 5;
+    let names = owner?.as_object()?.keys().filter(|name| !name.starts_with("x-"));
+    let names: Vec<String> = names.map(|name| format!("`{}`", quote_for_message(name))).collect();
+    let listed = names.iter().take(MAX_LISTED).cloned().collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => None,
+        count if count > MAX_LISTED => Some(format!("{listed} and {} more", count - MAX_LISTED)),
+        _ => Some(listed),
+    }
+}
+
+/// The warning about callbacks or webhooks, which no document can describe.
+fn warn_about_requests(place: &str, names: &str) -> ImportWarning {
+    let reason = format!(
+        "the import drops {names}: the service sends these requests, and a document describes requests to the service"
+    );
+    ImportWarning::new(place, reason)
 }
 
 /// Opens the description, if its version is supported.
@@ -148,6 +174,7 @@ fn select_operations(
     refused: &[ImportRejection],
     names: &[String],
     wanted: &[String],
+    webhooks: Option<&Value>,
 ) -> Result<Vec<usize>, ImportError> {
     if wanted.is_empty() {
         if operations.is_empty() {
@@ -162,7 +189,13 @@ fn select_operations(
                 return Err(ImportError::new(message, hint));
             }
             let hint = "Use a description with at least one path and operation.";
-            return Err(ImportError::new("the description has no operations", hint));
+            let message = match list_requests_of_service(webhooks) {
+                Some(names) => format!(
+                    "the description has no operations, only webhooks ({names}), which the service sends"
+                ),
+                None => "the description has no operations".to_owned(),
+            };
+            return Err(ImportError::new(message, hint));
         }
         return Ok((0..operations.len()).collect());
     }
@@ -250,7 +283,11 @@ fn import_operation(
         Some(title) => format!("Imported from {}: {label}", sanitize::clean_line(title, 80)),
         None => format!("Imported: {label}"),
     };
+    let callbacks = list_requests_of_service(operation.raw.get("callbacks"));
+    let callbacks = callbacks
+        .map(|names| warn_about_requests(&format!("{}.callbacks", operation.location()), &names));
     draft::finish(&label, &comment, &header.examples(), |detail, remarks| {
+        remarks.extend(callbacks.iter().cloned());
         remarks.extend(cut.remarks().iter().cloned());
         remarks.extend(plan.warnings.iter().cloned());
         let mut step = Map::new();
@@ -273,7 +310,7 @@ struct OperationMapping {
     variables: Vec<DocumentParameter>,
     inputs: Map<String, Value>,
     outputs: Map<String, Value>,
-    warnings: Vec<super::ImportWarning>,
+    warnings: Vec<ImportWarning>,
 }
 
 impl OperationMapping {
@@ -324,7 +361,7 @@ impl OperationMapping {
                 let reason = format!(
                     "a document has at most {MAX_PARAMETERS} parameters; the import drops this optional parameter"
                 );
-                remarks.push(super::ImportWarning::new(&variable.name, reason));
+                remarks.push(ImportWarning::new(&variable.name, reason));
             }
         }
         let outputs = cut.outputs(&mut taken, &mut remarks);

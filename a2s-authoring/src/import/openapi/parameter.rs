@@ -66,7 +66,8 @@ const OWN_HEADERS: [&str; 15] = [
 ];
 
 impl ParameterIn {
-    fn from_name(word: &str) -> Option<Self> {
+    /// Reads the name that descriptions use.
+    pub(in crate::import) fn from_name(word: &str) -> Option<Self> {
         [Self::Path, Self::Query, Self::Header, Self::Cookie]
             .into_iter()
             .find(|place| place.as_str() == word)

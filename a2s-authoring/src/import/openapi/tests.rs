@@ -86,6 +86,29 @@ fn items() -> Value {
 }
 
 #[test]
+fn callbacks_and_webhooks_are_reported() {
+    let mut description = items();
+    let post = json!({"post": {"responses": {"200": {"description": "Got"}}}});
+    description["paths"]["/items/{id}"]["get"]["callbacks"] =
+        json!({"moved": {"{$request.query.url}": post}, "x-note": {}});
+    let hooks: Map<String, Value> = (1..=7).map(|n| (format!("hook{n}"), post.clone())).collect();
+    description["webhooks"] = Value::Object(hooks);
+    let imported = import_openapi(&description, &OpenApiOptions::default()).unwrap();
+    let hooks = "the import drops `hook1`, `hook2`, `hook3`, `hook4`, `hook5` and 2 more: ";
+    let [remark] = imported.remarks.as_slice() else { panic!("{:?}", imported.remarks) };
+    assert!(remark.place == "webhooks" && remark.reason.starts_with(hooks), "{remark:?}");
+    let own = &imported.documents[0].remarks;
+    let told = |it: &ImportWarning| {
+        it.place == "paths./items/{id}.get.callbacks" && it.reason.contains("drops `moved`:")
+    };
+    assert!(own.iter().any(told), "{own:?}");
+
+    description["paths"] = json!({});
+    let error = import_openapi(&description, &OpenApiOptions::default()).unwrap_err();
+    assert!(error.message.contains("only webhooks (`hook1`"), "{error}");
+}
+
+#[test]
 fn operation_is_extracted_with_its_references_only() {
     let description = items();
     let options = OpenApiOptions { operations: vec!["get_item".to_owned()], ..Default::default() };
