@@ -138,13 +138,19 @@ pub fn import_arazzo(
 fn open(document: &Value) -> Result<RefResolver<'_>, ImportError> {
     let hint = "Use a file with an Arazzo 1.0 document in JSON or YAML.";
     match document.get("arazzo") {
-        Some(Value::String(version)) if version.starts_with("1.") => Ok(RefResolver::new(document)),
-        Some(Value::Number(version)) if version.to_string().starts_with("1.") => {
-            Ok(RefResolver::new(document))
-        }
         Some(version) => {
-            let version = quote_for_message(&version.to_string());
-            Err(ImportError::new(format!("this is Arazzo {version}; only 1.0 is supported"), hint))
+            let version = version.as_str().map_or_else(|| version.to_string(), str::to_owned);
+            if version == "1.0" || version.starts_with("1.0.") {
+                return Ok(RefResolver::new(document));
+            }
+            let message =
+                format!("this is Arazzo {}; only 1.0 is supported", quote_for_message(&version));
+            let hint = if version.starts_with("1.") {
+                "If the document uses only fields of Arazzo 1.0, write `arazzo: 1.0.1`, and import it again."
+            } else {
+                hint
+            };
+            Err(ImportError::new(message, hint))
         }
         None => Err(ImportError::new(
             "this is not an Arazzo document: the field `arazzo` is missing",

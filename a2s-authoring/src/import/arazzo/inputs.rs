@@ -4,7 +4,7 @@ use a2s::ValueType;
 use serde_json::{Map, Value, json};
 
 use super::value_scope::WorkflowScope;
-use crate::import::openapi::{ExtractedOperation, OperationBody};
+use crate::import::openapi::{ExtractedOperation, OperationBody, ParameterIn};
 use crate::import::ref_resolver::{RefResolver, quote_for_message};
 use crate::import::variable::DocumentParameter;
 use crate::naming;
@@ -58,13 +58,15 @@ pub(super) fn task_inputs<'a>(
                 && place.is_none_or(|place| parameter.location.as_str() == place)
         });
         let Some(parameter) = declared else {
-            scope.add_warning(
-                at,
-                format!(
-                    "the operation has no parameter `{}`; the import drops it",
-                    quote_for_message(name)
+            let name = quote_for_message(name);
+            let reason = match place.filter(|place| ParameterIn::from_name(place).is_none()) {
+                Some(place) => format!(
+                    "a parameter in `{}` is not supported; the import drops `{name}`",
+                    quote_for_message(place)
                 ),
-            );
+                None => format!("the operation has no parameter `{name}`; the import drops it"),
+            };
+            scope.add_warning(at, reason);
             continue;
         };
         let wanted = parameter.variable(cut.source(), naming::variable_name(name));

@@ -15,6 +15,21 @@ use crate::import::ref_resolver::quote_for_message;
 use crate::import::{ImportRejection, jsonpath};
 use crate::naming;
 
+/// The fields of a step in Arazzo 1.0.
+const STEP_FIELDS: [&str; 11] = [
+    "description",
+    "stepId",
+    "operationId",
+    "operationPath",
+    "workflowId",
+    "parameters",
+    "requestBody",
+    "successCriteria",
+    "onSuccess",
+    "onFailure",
+    "outputs",
+];
+
 /// A step of a document, before its task is written.
 pub(super) struct DraftStep<'a> {
     /// Its id in the document, which is also the variable that holds its outputs.
@@ -62,6 +77,7 @@ impl<'a> DraftStep<'a> {
             retry: None,
             condition: None,
         };
+        scope.warn_about_unknown_fields(raw, &STEP_FIELDS, &place);
         let parameters = parameters_of(importer.source, workflow, raw);
         match &step.action {
             StepCall::Task(cut) => {
@@ -100,7 +116,14 @@ impl<'a> DraftStep<'a> {
         let mut taken = naming::UsedNames::default();
         let declared = raw.get("outputs").and_then(Value::as_object);
         for (name, text) in declared.into_iter().flatten() {
-            let text = text.as_str().unwrap_or_default();
+            let Some(text) = text.as_str() else {
+                let name = quote_for_message(name);
+                let reason = format!(
+                    "the output `{name}` is not a runtime expression of Arazzo 1.0; the import drops it"
+                );
+                scope.add_warning(place, reason);
+                continue;
+            };
             let expression = RuntimeExpression::parse_output(text);
             if let Some(RuntimeExpression::Input(_) | RuntimeExpression::StepOutput { .. }) =
                 expression
@@ -315,6 +338,12 @@ impl<'a> StepCall<'a> {
         let found = match (text("operationId"), text("operationPath")) {
             (Some(id), _) => find_by_id(importer, id),
             (None, Some(path)) => find_by_path(importer, path),
+            (None, None) if raw.get("channelPath").is_some() => {
+                return Err(ExtractError::new(
+                    place,
+                    "the step uses a channel (`channelPath`); Arazzo 1.0 has only operations and workflows",
+                ));
+            }
             (None, None) => {
                 return Err(ExtractError::new(
                     place,

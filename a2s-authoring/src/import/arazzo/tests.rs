@@ -391,8 +391,46 @@ fn other_documents_are_refused() {
         import_arazzo(&document, &BTreeMap::new(), &ArazzoOptions::default()).unwrap_err().message
     };
     assert!(refuse(json!({"openapi": "3.0.0"})).contains("not an Arazzo document"));
-    assert!(refuse(json!({"arazzo": "2.0.0"})).contains("Arazzo"));
+    for version in [json!("2.0.0"), json!("1.1.0"), json!("1.2"), json!(1.1), json!("1.01")] {
+        let message = refuse(json!({"arazzo": version, "workflows": []}));
+        assert!(message.contains("only 1.0 is supported") && !message.contains('"'), "{message}");
+    }
+    assert!(refuse(json!({"arazzo": 1.0, "workflows": []})).contains("no workflows"));
     assert!(refuse(json!({"arazzo": "1.0.0", "workflows": []})).contains("no workflows"));
+}
+
+#[test]
+fn fields_of_later_versions_are_reported() {
+    let (_, remarks) = import_one(
+        &json!({
+            "workflowId": "later",
+            "x-note": 1,
+            "timeout": 5,
+            "steps": [{
+                "stepId": "find",
+                "operationId": "findItems",
+                "description": "Finds",
+                "timeout": 6_000,
+                "dependsOn": ["other"],
+                "parameters": [{"name": "q", "in": "querystring", "value": "a=b"}],
+                "outputs": {"first": {"context": "$response.body", "selector": "$.a", "type": "jsonpath"}},
+            }],
+        }),
+        &json!({}),
+    );
+    for reason in [
+        "Arazzo 1.0 does not have the field `timeout`; the import drops it",
+        "Arazzo 1.0 does not have the field `dependsOn`; the import drops it",
+        "a parameter in `querystring` is not supported; the import drops `q`",
+        "the output `first` is not a runtime expression of Arazzo 1.0; the import drops it",
+    ] {
+        assert!(remarks.contains(reason), "{reason} in {remarks}");
+    }
+    assert!(!remarks.contains("x-note") && !remarks.contains("``"), "{remarks}");
+    assert_eq!(remarks.matches("does not have the field").count(), 3, "{remarks}");
+    let channel = json!([{"workflowId": "w", "steps": [{"stepId": "s", "channelPath": "a"}]}]);
+    let refused = import(&channel, &json!({})).refused;
+    assert!(refused[0].reason.contains("`channelPath`"), "{refused:?}");
 }
 
 #[test]

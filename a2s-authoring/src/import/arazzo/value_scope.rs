@@ -88,6 +88,18 @@ impl<'a> WorkflowScope<'a> {
         self.warnings.push(ImportWarning::new(place, reason));
     }
 
+    /// Reports the fields of a workflow or a step that Arazzo 1.0 does not have, extensions aside.
+    pub(super) fn warn_about_unknown_fields(&mut self, raw: &Value, known: &[&str], place: &str) {
+        for name in raw.as_object().into_iter().flat_map(Map::keys) {
+            if !known.contains(&name.as_str()) && !name.starts_with("x-") {
+                let name = quote_for_message(name);
+                let reason =
+                    format!("Arazzo 1.0 does not have the field `{name}`; the import drops it");
+                self.add_warning(place, reason);
+            }
+        }
+    }
+
     pub(super) fn add_step(&mut self, id: &str, outputs: StepOutputs) {
         self.steps.insert(id.to_owned(), outputs);
     }

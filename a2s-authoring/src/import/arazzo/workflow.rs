@@ -17,6 +17,20 @@ use crate::import::variable::DocumentParameter;
 use crate::import::{ImportRejection, ImportWarning, ImportedDocument};
 use crate::{naming, sanitize};
 
+/// The fields of a workflow in Arazzo 1.0.
+const WORKFLOW_FIELDS: [&str; 10] = [
+    "workflowId",
+    "summary",
+    "description",
+    "inputs",
+    "dependsOn",
+    "steps",
+    "successActions",
+    "failureActions",
+    "outputs",
+    "parameters",
+];
+
 /// A workflow that was imported.
 pub(super) struct ImportedWorkflow {
     pub(super) document: ImportedDocument,
@@ -41,6 +55,7 @@ pub(super) fn import(
         }
     };
     let mut scope = WorkflowScope::new(importer.source, raw);
+    scope.warn_about_unknown_fields(raw, &WORKFLOW_FIELDS, "");
     let mut steps = Vec::new();
     let listed = raw.get("steps").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     if listed.len() > MAX_STEPS {
