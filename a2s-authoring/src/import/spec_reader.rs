@@ -168,6 +168,31 @@ struct ObjectMembers {
     positions: BTreeMap<String, TextPosition>,
     /// The key whose value is not read yet.
     key: Option<String>,
+    /// The values of a schema that YAML reads as numbers or booleans, as written, by key and index.
+    written: Vec<(&'static str, usize, String)>,
+}
+
+/// The keywords of a schema that hold values of its type.
+const VALUE_KEYWORDS: [&str; 4] = ["enum", "const", "default", "example"];
+
+impl ObjectMembers {
+    /// Returns the members. In the schema of a text, a listed value is the text as written: `1.10`, not 1.1.
+    fn into_members(self) -> Map<String, Value> {
+        let mut members = self.members;
+        if members.get("type").is_none_or(|kind| kind != "string") {
+            return members;
+        }
+        for (key, index, text) in self.written {
+            let value = match members.get_mut(key) {
+                Some(Value::Array(values)) => values.get_mut(index),
+                value => value,
+            };
+            if let Some(value) = value.filter(|value| value.is_number() || value.is_boolean()) {
+                *value = Value::String(text);
+            }
+        }
+        members
+    }
 }
 
 impl ValueBuilder {
@@ -179,7 +204,8 @@ impl ValueBuilder {
                 let is_text = style != ScalarStyle::Plain
                     || tag.is_some_and(|tag| tag.suffix() == "str")
                     || self.expects_key();
-                let value = if is_text { Value::String(text.into_owned()) } else { plain(&text) };
+                let value =
+                    if is_text { Value::String(text.into_owned()) } else { self.plain(&text) };
                 self.add(value, anchor)?;
             }
             Event::SequenceStart(_, anchor, _) => {
@@ -195,7 +221,7 @@ impl ValueBuilder {
                 if let Some(OpenValue { anchor, items }) = self.open.pop() {
                     let value = match items {
                         ValueItems::Array(items) => Value::Array(items),
-                        ValueItems::Object(object) => Value::Object(merged(object.members)),
+                        ValueItems::Object(object) => Value::Object(merged(object.into_members())),
                     };
                     self.add(value, anchor)?;
                 }
@@ -233,6 +259,26 @@ impl ValueBuilder {
         }
         self.open.push(open);
         Ok(())
+    }
+
+    /// Reads a plain scalar. The text of a value that a schema lists is recorded, because the schema may
+    /// say that the value is a text.
+    fn plain(&mut self, text: &str) -> Value {
+        let value = plain(text);
+        if value.is_number() || value.is_boolean() {
+            let (object, index) = match self.open.as_mut_slice() {
+                [.., OpenValue { items: ValueItems::Object(object), .. }] => (object, 0),
+                [
+                    ..,
+                    OpenValue { items: ValueItems::Object(object), .. },
+                    OpenValue { items: ValueItems::Array(items), .. },
+                ] => (object, items.len()),
+                _ => return value,
+            };
+            let keyword = VALUE_KEYWORDS.into_iter().find(|k| object.key.as_deref() == Some(*k));
+            object.written.extend(keyword.map(|key| (key, index, text.to_owned())));
+        }
+        value
     }
 
     fn expects_key(&self) -> bool {
@@ -402,6 +448,29 @@ mod tests {
                 ("paths./a.200", &*reason("line 6, column 5", "line 7, column 5")),
             ]
         );
+    }
+
+    #[test]
+    fn values_of_a_text_are_kept_as_written() {
+        let read = |yaml: &str| read_description(yaml.as_bytes()).unwrap().value;
+        assert_eq!(
+            read("{enum: [1.9, 1.10, 01234, 0x10, 1e5, yes, true], type: string, default: 1.10}"),
+            json!({
+                "enum": ["1.9", "1.10", "01234", "0x10", "1e5", "yes", "true"],
+                "type": "string",
+                "default": "1.10",
+            })
+        );
+        assert_eq!(read("{type: string, const: 007}")["const"], "007");
+        assert_eq!(
+            read("type: string\nenum:\n- 10\n- null\n- '1'\n")["enum"],
+            json!(["10", null, "1"])
+        );
+        // Values of other types, and values below them, are numbers.
+        assert_eq!(read("{type: number, enum: [1.10]}")["enum"], json!([1.1]));
+        assert_eq!(read("{type: [string, number], enum: [1.10]}")["enum"], json!([1.1]));
+        assert_eq!(read("{type: string, minLength: 1}")["minLength"], 1);
+        assert_eq!(read("{properties: {type: {default: 1}}}")["properties"]["type"]["default"], 1);
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub(super) fn is_expression(text: &str) -> bool {
     ];
     let text = text.trim_end();
     let has_more = |begin: &&str| text.len() > begin.len() && text.starts_with(*begin);
-    WHOLE.contains(&text) || BEGINNINGS.iter().any(|begin| has_more(begin))
+    WHOLE.contains(&text) || BEGINNINGS.iter().any(has_more)
 }
 
 /// Splits a text into plain text and embedded expressions: `Bearer {$inputs.token}`.
