@@ -273,7 +273,7 @@ fn import_operation(
     let header = DocumentHeader {
         name: name.to_owned(),
         description: description_of(source, &operation),
-        domains: vec![cut.domain().to_owned()],
+        domains: cut.domains().map(str::to_owned).collect(),
         author: DraftAuthor::of(options.author.as_deref(), source.get("info"), cut.domain()),
         parameters: plan.variables.clone(),
         dependencies: Vec::new(),

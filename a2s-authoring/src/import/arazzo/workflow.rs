@@ -83,7 +83,7 @@ pub(super) fn import(
     let mut dependencies: Vec<Value> = Vec::new();
     for step in &steps {
         match &step.action {
-            StepCall::Task(cut) => domains.push(cut.domain().to_owned()),
+            StepCall::Task(cut) => domains.extend(cut.domains().map(str::to_owned)),
             StepCall::Capability { dependency, domains: more, .. } => {
                 domains.extend(more.iter().cloned());
                 if !dependencies.contains(dependency) {

@@ -44,6 +44,8 @@ pub(in crate::import) struct ExtractedOperation<'a> {
     /// The path without its query (`?`) and fragment (`#`).
     path: String,
     server: TaskServer,
+    /// The other hosts from which the executor gets tokens.
+    token_hosts: Vec<String>,
     parameters: Vec<TaskParameter<'a>>,
     body: Option<OperationBody<'a>>,
     /// The responses. The success response, if any, is the first.
@@ -72,10 +74,18 @@ impl<'a> ExtractedOperation<'a> {
         if security.is_empty() {
             authorize_by_header(operation, &mut security, &mut schemes, &mut remarks);
         }
+        let token_hosts = token_hosts(&schemes, &server.domain);
+        for host in &token_hosts {
+            let place = format!("{}.security", operation.location());
+            let reason =
+                format!("`domains` lists `{host}`, because the executor gets tokens there");
+            remarks.push(ImportWarning::new(&place, reason));
+        }
         Ok(Self {
             operation,
             path,
             server,
+            token_hosts,
             parameters,
             body,
             responses: answers,
@@ -92,6 +102,11 @@ impl<'a> ExtractedOperation<'a> {
     /// Returns the host of the task's address.
     pub(in crate::import) fn domain(&self) -> &str {
         &self.server.domain
+    }
+
+    /// Returns the hosts that the executor sends requests to: that of the task, then those of tokens.
+    pub(in crate::import) fn domains(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.domain()).chain(self.token_hosts.iter().map(String::as_str))
     }
 
     pub(in crate::import) fn parameters(&self) -> &[TaskParameter<'a>] {
@@ -451,6 +466,26 @@ fn scheme(raw: &Value, scopes: &[&str]) -> Option<Value> {
         kept.insert("flows".to_owned(), Value::Object(flows.collect()));
     }
     Some(Value::Object(kept))
+}
+
+/// Returns the hosts other than `domain` from which the executor gets and renews tokens for the schemes.
+fn token_hosts(schemes: &Map<String, Value>, domain: &str) -> Vec<String> {
+    let mut hosts: Vec<String> = Vec::new();
+    for flows in schemes.values().filter_map(|scheme| scheme.get("flows")) {
+        let url = |flow: &str, key: &str| flows.get(flow)?.get(key)?.as_str();
+        let renewal = ["authorizationCode", "password", "implicit", "clientCredentials"]
+            .into_iter()
+            .find_map(|flow| url(flow, "refreshUrl").or_else(|| url(flow, "tokenUrl")));
+        // A relative address is at the host of the task.
+        let urls = [url("clientCredentials", "tokenUrl"), renewal];
+        for url in urls.into_iter().flatten().filter_map(|url| Url::parse(url).ok()) {
+            let Ok(host) = TaskServer::domain_of(&url) else { continue };
+            if host != domain && !hosts.contains(&host) {
+                hosts.push(host);
+            }
+        }
+    }
+    hosts
 }
 
 /// Adds a scheme. If the scheme exists already, adds only its newly required scopes.

@@ -128,10 +128,16 @@ impl TaskServer {
         if !url.username().is_empty() || url.password().is_some() {
             return Err("the address contains a user name or a password".to_owned());
         }
+        let domain = Self::domain_of(url)
+            .map_err(|error| format!("the host of `{shown}` cannot be used: {error}"))?;
+        Ok(Self { value, domain })
+    }
+
+    /// Returns the host of an address, with its port, as `domains` lists it.
+    pub(super) fn domain_of(url: &Url) -> Result<String, String> {
         let host = url.host_str().unwrap_or_default();
         let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
-        let domain = Domain::new(&format!("{host}{port}"))
-            .map_err(|error| format!("the host of `{shown}` cannot be used: {error}"))?;
-        Ok(Self { value, domain: domain.as_str().to_owned() })
+        let domain = Domain::new(&format!("{host}{port}")).map_err(|error| error.to_string())?;
+        Ok(domain.as_str().to_owned())
     }
 }

@@ -440,6 +440,43 @@ fn security_schemes_are_kept_with_the_scopes_that_are_demanded() {
 }
 
 #[test]
+fn hosts_of_tokens_are_domains() {
+    let flow = |more: &Value| {
+        let mut flow = json!({"tokenUrl": "https://api.shop.example/token", "scopes": {}});
+        flow.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        flow
+    };
+    let import = |flows: &Value| {
+        let description = description(
+            &json!({"/x": {"get": {
+                "security": [{"login": []}],
+                "responses": {"200": {"description": ""}},
+            }}}),
+            &json!({"components": {"securitySchemes": {"login": {"type": "oauth2", "flows": flows}}}}),
+        );
+        import_one(&description)
+    };
+    let domains = |document: &Document| -> Vec<String> {
+        document.capability().domains.iter().map(|domain| domain.as_str().to_owned()).collect()
+    };
+    let elsewhere = flow(&json!({"tokenUrl": "https://auth.shop.example:8443/token"}));
+    let (imported, document) = import(&json!({ "clientCredentials": elsewhere }));
+    assert_eq!(domains(&document), ["api.shop.example", "auth.shop.example:8443"]);
+    let reason = "`domains` lists `auth.shop.example:8443`, because the executor gets tokens there";
+    assert_eq!(reasons(&imported), [reason]);
+    let renewal = flow(&json!({
+        "authorizationUrl": "https://people.example/", "refreshUrl": "https://renew.example/",
+    }));
+    let (_, document) = import(&json!({ "authorizationCode": renewal }));
+    assert_eq!(domains(&document), ["api.shop.example", "renew.example"]);
+    for same in [json!({}), json!({"tokenUrl": "/token"})] {
+        let (imported, document) = import(&json!({ "clientCredentials": flow(&same) }));
+        assert_eq!(domains(&document), ["api.shop.example"]);
+        assert_eq!(imported.remarks, []);
+    }
+}
+
+#[test]
 fn a_large_answer_is_cut_off_where_it_is_deep() {
     // A chain of schemas. Those at its end have more text than a document holds.
     let level = |n: usize| {
