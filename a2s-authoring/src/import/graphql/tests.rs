@@ -192,8 +192,9 @@ fn schema_of_a_document_that_is_too_large_is_reported() {
     let schema = format!("type Query {{ find(with: Filter): Int }}\ninput Filter {{ {fields} }}");
     let imported = import_graphql(&schema, None, &options()).unwrap();
     let [document] = imported.documents.as_slice() else { panic!("{imported:?}") };
-    let told = |it: &ImportWarning| it.place == "schema" && it.reason.contains("more than 100000");
-    assert!(document.remarks.iter().any(told), "{:?}", document.remarks);
+    let is_meant =
+        |it: &ImportWarning| it.place == "schema" && it.reason.contains("more than 100000");
+    assert!(document.remarks.iter().any(is_meant), "{:?}", document.remarks);
 }
 
 /// The limit of tokens for operations of the user does not hold for those that the import writes.

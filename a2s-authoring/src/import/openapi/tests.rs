@@ -98,10 +98,10 @@ fn callbacks_and_webhooks_are_reported() {
     let [remark] = imported.remarks.as_slice() else { panic!("{:?}", imported.remarks) };
     assert!(remark.place == "webhooks" && remark.reason.starts_with(hooks), "{remark:?}");
     let own = &imported.documents[0].remarks;
-    let told = |it: &ImportWarning| {
+    let is_meant = |it: &ImportWarning| {
         it.place == "paths./items/{id}.get.callbacks" && it.reason.contains("drops `moved`:")
     };
-    assert!(own.iter().any(told), "{own:?}");
+    assert!(own.iter().any(is_meant), "{own:?}");
 
     description["paths"] = json!({});
     let error = import_openapi(&description, &OpenApiOptions::default()).unwrap_err();
