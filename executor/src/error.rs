@@ -89,7 +89,7 @@ a2s::error_table! {
     ResponseTooLarge = "A2S355", 502, (Service, ChooseAnother, Failed), "response of the service too large", "Request less data from the service, or raise the limit.";
     RedirectRefused = "A2S356", 502, (Service, ChooseAnother, Failed), "redirect that is not followed", "Correct the address in the document.";
     StatusError = "A2S357", 502, (Service, ChooseAnother, Failed), "service responded with an error", "See the documentation of the service for this status.";
-    NotJson = "A2S358", 502, (Service, ChooseAnother, Failed), "response that cannot be read", "Check that the address is the address of the API, not of a web page.";
+    NotJson = "A2S358", 502, (Service, ChooseAnother, Failed), "response that cannot be read", "Compare the response with the description of the service; if the description is correct, report the error to the operator of the service.";
     GraphqlErrors = "A2S359", 502, (Service, ChooseAnother, Failed), "GraphQL response with errors", "Read the errors; they name the field and the reason.";
     HostPaused = "A2S360", 503, (Service, Repeat, Failed), "requests to the service paused after failures", "Wait until the executor tries the service again, and check the service for the cause.";
     McpToolFailed = "A2S361", 502, (Service, ChooseAnother, Failed), "MCP tool reported an error", "Read the message of the tool; other arguments may work.";

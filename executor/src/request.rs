@@ -8,6 +8,7 @@
 mod charset;
 mod excerpt;
 mod graphql;
+mod json_text;
 mod mcp;
 mod openapi;
 mod parameter_style;
@@ -35,6 +36,7 @@ use crate::error::ErrorKind;
 
 pub(crate) use charset::decode as decode_text;
 pub(crate) use excerpt::is_displayable;
+pub(crate) use json_text::{has_lone_surrogate, parse_json};
 pub(crate) use mcp::{
     EventStreamReader, McpMessage, McpSession, call as mcp_call, message_of, read_message,
     read_session, wants_session,

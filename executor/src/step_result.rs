@@ -1,7 +1,8 @@
 //! The result of a step, and the outputs that are taken from it.
 
-use a2s::{OutputMapping, OutputSource};
+use a2s::{MediaType, OutputMapping, OutputSource};
 use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -42,7 +43,10 @@ impl StepResult {
     /// Returns [`ErrorKind::OutputMissing`] when there is no value, and the document has no default for it.
     pub(crate) fn extract_output(&self, output: &OutputMapping) -> Result<Value, Error> {
         let taken = match &output.source {
-            OutputSource::Body(query) => query.evaluate(&self.body).map_err(|m| m.to_string()),
+            OutputSource::Body(query) => {
+                let taken = query.evaluate(&self.body);
+                taken.map_err(|miss| format!("{miss}{}", self.describe_media_type()))
+            }
             source => match self.head_outputs.get(&output.dotted()) {
                 Some(allowed) => Ok(allowed.clone()),
                 None => ResponseHead::value_of(self.head.as_ref(), source),
@@ -53,6 +57,18 @@ impl StepResult {
                 let error = Error::new(ErrorKind::OutputMissing, miss);
                 error.with_context(format_args!("output `{}`", output.dotted()))
             })
+        })
+    }
+}
+
+impl StepResult {
+    /// Names the media type of a response that is not JSON, which explains a body of another shape.
+    fn describe_media_type(&self) -> String {
+        let named = self.head.as_ref().and_then(|head| head.headers.get(CONTENT_TYPE));
+        let named = named.and_then(|value| MediaType::parse(value.to_str().ok()?));
+        let named = named.filter(|media_type| !media_type.is_json());
+        named.map_or_else(String::new, |media_type| {
+            format!("; the media type of the response is {}", media_type.essence())
         })
     }
 }

@@ -12,9 +12,12 @@ use crate::config::ResponseValidation;
 use crate::error::{Error, ErrorKind};
 use crate::journal::wait_point::WaitPoint;
 use crate::plan::PlanUnit;
-use crate::request::{RawResponse, join_violations, message_of, read_response};
+use crate::request::{RawResponse, has_lone_surrogate, join_violations, message_of, read_response};
 use crate::secrets::{Masked, secret_placeholder};
 use crate::step_result::{ResponseHead, StepResult};
+
+/// The warning for a response with half of a surrogate pair.
+const CUT_TEXT: &str = "the response contains half of a character (a lone surrogate); the executor replaced it with U+FFFD";
 
 /// The call of a service by one step.
 pub(super) struct ServiceCall<'c> {
@@ -87,6 +90,8 @@ impl<'c> ServiceCall<'c> {
         &self,
         LastAttempt { number: attempt, outcome }: LastAttempt,
     ) -> Result<ServiceResult, StepError> {
+        let has_cut_text = |response: &RawResponse| has_lone_surrogate(&response.body);
+        let has_cut_text = outcome.as_ref().is_ok_and(has_cut_text);
         let response = match outcome {
             Ok(response) => self.judge_mcp_message(attempt, response).await?,
             Err(failure) => {
@@ -94,7 +99,12 @@ impl<'c> ServiceCall<'c> {
             }
         };
         let value = match self.read_body(&response) {
-            Ok(body) => self.check_response(&response, body).await?,
+            Ok(body) => {
+                if has_cut_text && (body.is_object() || body.is_array()) {
+                    self.warn(Error::new(ErrorKind::ResponseSchemaViolation, CUT_TEXT));
+                }
+                self.check_response(&response, body).await?
+            }
             Err(error) => Err(error),
         };
         let head = ResponseHead { status: response.status, headers: response.headers };
@@ -155,9 +165,14 @@ impl<'c> ServiceCall<'c> {
         if validation == ResponseValidation::Error {
             return Ok(Err(error));
         }
+        self.warn(error);
+        Ok(Ok(body))
+    }
+
+    /// Records a warning of the step.
+    fn warn(&self, error: Error) {
         let (step, warning) = (self.sender.asker.step.to_owned(), error.into_step_warning());
         self.recorder().journal.append(EventKind::Warned { step, warning });
-        Ok(Ok(body))
     }
 
     /// Reads a response. An error quotes the response. If there is an error, the response is read again

@@ -11,15 +11,18 @@ use serde_json::{Value, json};
 
 use super::charset::decode;
 use super::excerpt::{excerpt_start, to_single_line};
+use super::json_text::parse_json;
 use super::mcp::{MESSAGE_TYPE, McpMessage, read_mcp};
 use super::stored::StoredResponse;
-use super::value_checks::find_declaration;
+use super::value_checks::{find_declaration, media_types_of};
 use crate::error::{Error, ErrorKind};
 
 /// The maximum number of characters of a response that an error shows.
 pub(super) const EXCERPT_CHARS: usize = 200;
 /// The maximum number of errors in a GraphQL response that an error shows.
 const SHOWN_ERRORS: usize = 3;
+/// The hint for a page in the place of a response of an API.
+const PAGE_HINT: &str = "Check that the address is the address of the API, not of a web page.";
 
 /// A response as received, within the limits of the connection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -160,6 +163,7 @@ fn data(partial: bool) -> &'static str {
 
 impl From<ResponseError> for Error {
     fn from(error: ResponseError) -> Self {
+        let hint = error.hint();
         let kind = match error {
             ResponseError::Status { .. } => ErrorKind::StatusError,
             ResponseError::NotJson { .. }
@@ -172,12 +176,41 @@ impl From<ResponseError> for Error {
             ResponseError::Graphql { about_variables: true, .. } => ErrorKind::GraphqlVariable,
             ResponseError::Graphql { .. } => ErrorKind::GraphqlErrors,
         };
-        Self::new(kind, error.to_string())
+        let error = Self::new(kind, error.to_string());
+        match hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+}
+
+impl ResponseError {
+    /// Returns the hint for an error whose cause is known better than the code says.
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotJson { .. } => Some(PAGE_HINT),
+            Self::Malformed { excerpt, .. } if excerpt.starts_with('<') => Some(PAGE_HINT),
+            Self::Malformed { .. } => {
+                Some("Report the error to the operator of the service, which sent malformed JSON.")
+            }
+            Self::NotGraphql { .. } => {
+                Some("Check that the address is the GraphQL endpoint of the service.")
+            }
+            Self::NotMcp { .. } => {
+                Some("Check that the address is the MCP endpoint of the server.")
+            }
+            Self::Mcp { message, .. } if message.to_ascii_lowercase().contains("session") => Some(
+                "Ask the operator of the server whether it keeps the sessions that it opens, and whether all of its instances know them.",
+            ),
+            _ => None,
+        }
     }
 }
 
 /// The value of a response. For an OpenAPI task it is the body, read by its media type: JSON as a value,
 /// text (including XML) as a string, any other type as `{base64, content_type}`, and null when it is empty.
+/// A list or an object in JSON is also a value when its media type is another one, if the operation
+/// declares JSON or leaves the format open.
 /// For a GraphQL task it is the whole response, for an MCP task the result of the tool.
 ///
 /// # Errors
@@ -200,24 +233,22 @@ fn read_body(task: &OpenApiTask, response: &RawResponse) -> Result<Value, Respon
     if is(MediaType::is_json) {
         return read_json(media_type.as_ref(), response);
     }
-    let declared = media_type.as_ref();
-    let declared = declared.and_then(|came| find_declaration(task, response.status, came));
     // A login or a wrong address returns a page: no step can have such a text as its result.
-    if is(is_html) && declared.is_none() {
+    let is_page = media_type.as_ref().is_some_and(|came| {
+        is_html(came) && find_declaration(task, response.status, came).is_none()
+    });
+    if (is_page || may_be_json(task, response.status, media_type.as_ref()))
+        && let Ok(value @ (Value::Array(_) | Value::Object(_))) =
+            read_json(media_type.as_ref(), response)
+    {
+        return Ok(value);
+    }
+    if is_page {
         let content_type = media_type.as_ref().map_or("", MediaType::as_str);
         return Err(ResponseError::NotJson {
             content_type: to_single_line(content_type, EXCERPT_CHARS),
             excerpt: excerpt_start(&response.body, EXCERPT_CHARS),
         });
-    }
-    // JSON is often served under a vague media type. If it is declared, the schema decides; if not,
-    // a lone number or word is not read as JSON.
-    if media_type.as_ref().is_none_or(MediaType::is_vague)
-        && declared.is_none_or(|one| is_structure(one.schema))
-        && let Ok(value @ (Value::Array(_) | Value::Object(_))) =
-            serde_json::from_slice(without_mark(&response.body))
-    {
-        return Ok(value);
     }
     let is_unnamed_text = media_type.is_none() && std::str::from_utf8(&response.body).is_ok();
     if is(MediaType::is_text) || is(is_form) || is_unnamed_text {
@@ -226,6 +257,20 @@ fn read_body(task: &OpenApiTask, response: &RawResponse) -> Result<Value, Respon
     let content_type =
         media_type.map_or_else(|| "application/octet-stream".to_owned(), |m| m.as_str().to_owned());
     Ok(json!({ "base64": STANDARD.encode(&response.body), "content_type": content_type }))
+}
+
+/// Returns true when a body may be JSON although its media type, if any, is another one. The schema of a
+/// declared media type decides. Without a declaration of exactly this type, JSON is possible when the
+/// operation declares JSON, and under a vague media type.
+fn may_be_json(task: &OpenApiTask, status: u16, came: Option<&MediaType>) -> bool {
+    let declared = came.and_then(|came| find_declaration(task, status, came));
+    let by_declaration = match &declared {
+        Some(declared) => is_structure(declared.schema),
+        None => came.is_none_or(MediaType::is_vague),
+    };
+    by_declaration
+        || (declared.is_none_or(|declared| declared.media_type.is_range())
+            && media_types_of(task, status).iter().any(MediaType::is_json))
 }
 
 fn is_html(media_type: &MediaType) -> bool {
@@ -239,11 +284,11 @@ fn is_form(media_type: &MediaType) -> bool {
 /// Returns true when a schema describes an object or a list, as far as its own keywords show.
 fn is_structure(schema: &Value) -> bool {
     ["$ref", "allOf", "properties", "items"].iter().any(|word| schema.get(word).is_some())
-        || schema.get("type").is_some_and(|kind| kind == "object" || kind == "array")
-}
-
-pub(super) fn without_mark(body: &[u8]) -> &[u8] {
-    body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)
+        || schema.get("type").is_some_and(|kind| {
+            let mut kinds =
+                kind.as_array().map_or(std::slice::from_ref(kind), Vec::as_slice).iter();
+            kinds.any(|kind| kind == "object" || kind == "array")
+        })
 }
 
 pub(super) fn status_error(response: &RawResponse) -> ResponseError {
@@ -263,8 +308,8 @@ fn read_json(
     let charset = media_type.and_then(|media_type| media_type.parameter("charset"));
     let is_utf8 = charset.is_none_or(|label| matches!(label.as_str(), "utf-8" | "utf8"));
     let read = match is_utf8 {
-        true => serde_json::from_slice(without_mark(&response.body)),
-        false => serde_json::from_str(&decode(media_type, &response.body)),
+        true => parse_json(&response.body),
+        false => parse_json(decode(media_type, &response.body).as_bytes()),
     };
     read.map_err(|error| ResponseError::Malformed {
         reason: to_single_line(&error.to_string(), EXCERPT_CHARS),
@@ -306,7 +351,7 @@ fn read_graphql(task: &GraphqlTask, response: &RawResponse) -> Result<Value, Res
 /// Returns true when a GraphQL service reports that it does not know the query with this hash, or does not
 /// store queries at all: it has executed nothing in either case.
 pub(crate) fn asks_for_query(response: &RawResponse) -> bool {
-    let Ok(value) = serde_json::from_slice::<Value>(without_mark(&response.body)) else {
+    let Ok(value) = parse_json::<Value>(&response.body) else {
         return false;
     };
     let errors = value.get("errors").and_then(Value::as_array);
@@ -523,6 +568,89 @@ mod tests {
                 read_response(&Task::OpenApi(Box::new(task.clone())), &response(200, bytes, body));
             assert_eq!(read.unwrap().get("link").is_some(), is_json, "{schema}");
         }
+    }
+
+    /// Services send JSON under the media type of scripts, of pages and of their own invention.
+    #[test]
+    fn declared_json_is_read_whatever_the_media_type_says() {
+        let read = |content: Value, media_type: &str, body: &str| {
+            let mut task = crate::request::test_fixtures::operation(
+                HttpMethod::Get,
+                "https://api.example",
+                "/",
+                &[],
+            );
+            task.responses = vec![("200".to_owned(), json!({ "content": content }))];
+            let task = Task::OpenApi(Box::new(task));
+            read_response(&task, &response(200, media_type, body.to_owned()))
+        };
+        let object = json!({"schema": {"type": "object"}});
+        let body = r#"{"v": "\u00fc"}"#;
+        for media_type in [
+            "text/javascript; charset=utf-8",
+            "text/html; charset=UTF-8",
+            "text/x-json",
+            "application/x-json",
+            "application/javascript",
+            "application/x-ndjson",
+            "application/x-unknown",
+            "image/png",
+        ] {
+            let own = media_type.split(';').next().unwrap_or_default();
+            for content in [
+                json!({"application/json": object}),
+                json!({"application/hal+json": {}, "text/csv": {}}),
+                json!({"*/*": object}),
+                json!({"*/*": {}, "application/json": {}}),
+                json!({own: {"schema": {"type": ["object", "null"]}}}),
+            ] {
+                let value = read(content.clone(), media_type, body);
+                assert_eq!(value, Ok(json!({"v": "\u{fc}"})), "{media_type} {content}");
+            }
+        }
+        let latin = response(200, "text/javascript; charset=iso-8859-1", &b"[\"\xfc\"]"[..]);
+        let mut task = crate::request::test_fixtures::operation(
+            HttpMethod::Get,
+            "https://api.example",
+            "/",
+            &[],
+        );
+        task.responses = vec![("200".to_owned(), json!({"content": {"application/json": object}}))];
+        assert_eq!(read_response(&Task::OpenApi(Box::new(task)), &latin), Ok(json!(["\u{fc}"])));
+        // Other content stays what its media type says.
+        let json = json!({"application/json": object});
+        let script = read(json.clone(), "text/javascript", "callback({})");
+        assert_eq!(script, Ok(json!("callback({})")));
+        assert_eq!(read(json.clone(), "text/plain", "42"), Ok(json!("42")));
+        assert!(read(json, "text/html", "<p>").is_err());
+        let text = json!({"application/json": object, "text/csv": {"schema": {"type": "string"}}});
+        assert_eq!(read(text, "text/csv", "[1]"), Ok(json!("[1]")));
+        assert_eq!(read(json!({}), "text/javascript", "[1]"), Ok(json!("[1]")));
+        assert_eq!(read(json!({}), "text/html", "[1]"), Ok(json!([1])));
+    }
+
+    /// A hint about the address would blame the document for a service that sends broken JSON.
+    #[test]
+    fn the_hint_of_an_unreadable_response_names_the_cause() {
+        let hint = |content_type: &str, body: &'static str| {
+            let task = openapi(HttpMethod::Get, "https://api.example", "/", &[]);
+            Error::from(read_response(&task, &response(200, content_type, body)).unwrap_err()).hint
+        };
+        assert_eq!(hint("text/html", "<p>"), PAGE_HINT);
+        assert_eq!(hint("application/json", "<p>"), PAGE_HINT);
+        assert!(hint("application/json", r#"{"a": NaN}"#).contains("operator of the service"));
+    }
+
+    #[test]
+    fn half_of_a_surrogate_pair_is_replaced() {
+        let body = r#"{"v": "x", "other": "\ude00 cut"}"#;
+        let value = json!({"v": "x", "other": "\u{fffd} cut"});
+        for media_type in ["application/json", "text/plain", ""] {
+            assert_eq!(read(&response(200, media_type, body)), Ok(value.clone()), "{media_type}");
+        }
+        let task = Task::Graphql(Box::new(graphql("https://api.example", "{ a }", &[])));
+        let answer = response(200, "application/json", r#"{"data": {"a": "\ud83d"}}"#);
+        assert_eq!(read_response(&task, &answer), Ok(json!({"data": {"a": "\u{fffd}"}})));
     }
 
     #[test]

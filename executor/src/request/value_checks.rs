@@ -288,7 +288,7 @@ pub(super) struct DeclaredResponse<'t> {
     index: usize,
     status: &'t str,
     /// Its media type, or a range of them.
-    media_type: MediaType,
+    pub(super) media_type: MediaType,
     /// The schema; null when there is none.
     pub(super) schema: &'t Value,
 }

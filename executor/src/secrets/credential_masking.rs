@@ -18,7 +18,7 @@ use url::form_urlencoded::byte_serialize;
 
 use super::{MIN_CHARS, RunSecrets, SecretIndex, build, text_encodings};
 use crate::error::{Error, ErrorKind};
-use crate::request::{RawResponse, decode_text};
+use crate::request::{RawResponse, decode_text, parse_json};
 
 /// The maximum total size of the credentials of one run, in all their spellings, in bytes. Tokens change
 /// during a long run.
@@ -90,7 +90,7 @@ impl SecretIndex {
     /// credential becomes a string.
     fn remove_from_text(&self, text: &str) -> Option<String> {
         let finder = self.credential_finder.as_ref()?;
-        let Ok(value) = serde_json::from_str::<Value>(text) else {
+        let Ok(value) = parse_json::<Value>(text.as_bytes()) else {
             return Some(text_encodings::replace_found(finder, text))
                 .filter(|scrubbed| scrubbed != text);
         };

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::{CALL_ID, McpMessage};
 use crate::request::RawResponse;
 use crate::request::excerpt::{excerpt_start, to_single_line};
-use crate::request::response::{EXCERPT_CHARS, ResponseError, status_error, without_mark};
+use crate::request::json_text::parse_json;
+use crate::request::response::{EXCERPT_CHARS, ResponseError, status_error};
 
 /// The maximum number of characters of a tool's message that an error shows: it states what to do instead.
 const MAX_WORDS: usize = 500;
@@ -19,7 +20,7 @@ pub(crate) const MESSAGE_TYPE: HeaderValue = HeaderValue::from_static("applicati
 
 /// Returns the message in a response, whatever it contains; `None` when it is not a JSON object.
 pub(crate) fn message_of(response: &RawResponse) -> Option<McpMessage> {
-    serde_json::from_slice(without_mark(&response.body)).ok()
+    parse_json(&response.body).ok()
 }
 
 /// Returns the value of the response to a call.
@@ -28,9 +29,13 @@ pub(crate) fn read_mcp(response: &RawResponse) -> Result<Value, ResponseError> {
         if !response.is_success() {
             return Err(status_error(response));
         }
-        let reason = match response.body.is_empty() {
-            true => "the response is empty",
-            false => "the response is not a JSON object, or is nested too deep",
+        let reason = match parse_json::<Value>(&response.body) {
+            _ if response.body.is_empty() => "the response is empty",
+            Ok(_) => "the response is not a JSON object",
+            Err(error) if error.is_syntax() && error.to_string().contains("recursion") => {
+                "the response is nested too deep"
+            }
+            Err(_) => "the response is not valid JSON",
         };
         return Err(ResponseError::NotMcp { reason, excerpt: excerpt(response) });
     };
@@ -140,7 +145,7 @@ fn text_of(block: &Value) -> Option<&str> {
 
 /// Reads a JSON array or object. Any other text, such as a single number or word, stays a text.
 fn read_text(text: &str) -> Value {
-    match serde_json::from_str(text) {
+    match parse_json(text.as_bytes()) {
         Ok(value @ (Value::Array(_) | Value::Object(_))) => value,
         Ok(_) | Err(_) => Value::String(text.to_owned()),
     }
