@@ -87,7 +87,7 @@ a2s::error_table! {
     Timeout = "A2S353", 504, (Service, Repeat, Failed), "no response in time", "Find out whether the request took effect before you run it again, or raise the limit.";
     RequestTooLarge = "A2S354", 422, (Caller, ChangeRequest, Failed), "request to the service too large", "Send smaller inputs.";
     ResponseTooLarge = "A2S355", 502, (Service, ChooseAnother, Failed), "response of the service too large", "Request less data from the service, or raise the limit.";
-    RedirectRefused = "A2S356", 502, (Service, ChooseAnother, Failed), "redirect that is not followed", "Correct the address in the document.";
+    RedirectRefused = "A2S356", 502, (Service, ChooseAnother, Failed), "redirect that is not followed", "If the service has moved, correct the address in the document; otherwise report the redirect to the operator of the service.";
     StatusError = "A2S357", 502, (Service, ChooseAnother, Failed), "service responded with an error", "See the documentation of the service for this status.";
     NotJson = "A2S358", 502, (Service, ChooseAnother, Failed), "response that cannot be read", "Compare the response with the description of the service; if the description is correct, report the error to the operator of the service.";
     GraphqlErrors = "A2S359", 502, (Service, ChooseAnother, Failed), "GraphQL response with errors", "Read the errors; they name the field and the reason.";
@@ -331,6 +331,37 @@ mod tests {
             assert!(!code.title.is_empty() && code.remedy.ends_with('.'), "{}", code.id);
             assert_eq!(ErrorKind::from_code(code.id), Some(*kind));
             assert!((400..600).contains(&kind.status()));
+        }
+    }
+
+    /// A hint that names the wrong party sends people to look for a fault where there is none.
+    #[test]
+    fn hints_about_responses_name_the_party_at_fault() {
+        let service = ErrorKind::ALL.iter().filter(|kind| kind.class() == FailureClass::Service);
+        for kind in service {
+            let expected: &[&str] = match kind {
+                ErrorKind::AddressRefused => &["configuration"],
+                ErrorKind::ConnectFailed | ErrorKind::HostUnreachable => &["this machine"],
+                ErrorKind::ConnectionLost | ErrorKind::Timeout => &["took effect"],
+                ErrorKind::RequestTooLarge => &["smaller inputs"],
+                ErrorKind::ResponseTooLarge => &["from the service", "raise the limit"],
+                ErrorKind::RedirectRefused => &["If the service has moved", "operator"],
+                ErrorKind::StatusError => &["documentation of the service"],
+                ErrorKind::NotJson => &["description of the service", "operator"],
+                ErrorKind::GraphqlErrors | ErrorKind::GraphqlVariable => &["Read the errors"],
+                ErrorKind::HostPaused => &["check the service"],
+                ErrorKind::McpToolFailed => &["message of the tool"],
+                ErrorKind::McpError => &["tool list of the server"],
+                ErrorKind::McpUnfinished => &["tool"],
+                ErrorKind::ResponseSchemaViolation => &["service's description"],
+                other => panic!("{other:?}: add the party that its hint names"),
+            };
+            let remedy = kind.code().remedy;
+            assert!(expected.iter().all(|words| remedy.contains(words)), "{kind:?}: {remedy}");
+            // A service at fault is not corrected in the document.
+            let begins = ["Correct", "Check that the address"];
+            let blames_document = begins.iter().any(|word| remedy.starts_with(word));
+            assert!(kind.blame() != Service || !blames_document, "{kind:?}: {remedy}");
         }
     }
 

@@ -16,11 +16,13 @@
 mod address;
 mod certificate;
 mod client;
+mod content_coding;
 mod credentials;
 mod host_limiter;
 mod mcp_session;
 pub(crate) mod redirect;
 mod resolve;
+mod response_body;
 mod retry;
 mod send_error;
 mod service_client;
@@ -30,13 +32,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s_api::{HostHealth, HostState, RequestPurpose};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, LOCATION};
+use http::header::{
+    ACCEPT_ENCODING, CONTENT_LENGTH, HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{HeaderMap, HeaderValue, Method};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
 use crate::clock::Clock;
@@ -53,9 +55,9 @@ use host_limiter::{HostLimiters, HostSignal};
 pub(crate) use host_limiter::{SendPermit, Throttle};
 use mcp_session::SessionServers;
 pub(crate) use mcp_session::{SessionError, SessionOpening};
+use response_body::BodyReader;
 pub(crate) use retry::{RetryPause, RetrySchedule};
 pub(crate) use send_error::SendError;
-use send_error::innermost;
 pub(crate) use token::TokenFetch;
 use token::{TokenCache, TokenFetcher};
 
@@ -211,7 +213,8 @@ impl OutboundClient {
     ///
     /// # Errors
     /// When the address is refused, the connection fails, or the response does not come in time, breaks
-    /// off, is too large or compressed, or redirects to a disallowed address.
+    /// off, is too large or cannot be decoded, or redirects to a disallowed address. A response with an
+    /// error status is a response all the same, with an empty body.
     pub(crate) async fn send(
         &self,
         request: &Permitted<PreparedRequest>,
@@ -245,13 +248,7 @@ impl OutboundClient {
             return Err(SendError::not_sent(ErrorKind::RequestTooLarge, message));
         }
         let host = || authority(request.url());
-        let time = self.bound_time(time);
-        let answer = timeout(time, self.send_and_read(request, wire)).await;
-        let answer = answer.unwrap_or_else(|_| {
-            let (host, seconds) = (host(), time.as_secs_f32());
-            let message = format!("{host} did not send a complete response within {seconds} s");
-            Err(SendError::after_send(ErrorKind::Timeout, message))
-        });
+        let answer = self.send_and_read(request, wire, self.bound_time(time)).await;
         let quiet =
             answer.as_ref().ok().and_then(|reply| self.requested_quiet_time(reply.response()));
         turn.settle(host_signal(answer.as_ref().map(ServiceReply::response)), quiet);
@@ -281,12 +278,14 @@ impl OutboundClient {
         wanted.map(|time| time.min(self.max_pause))
     }
 
-    /// Sends one request, and reads the response or the redirect to the next request.
+    /// Sends one request, and reads the response or the redirect to the next request, within `time`.
     async fn send_and_read(
         &self,
         request: &PreparedRequest,
         wire: &WireAdditions,
+        time: Duration,
     ) -> Result<ServiceReply, SendError> {
+        let deadline = Instant::now() + time;
         let (method, url) = (request.method(), request.url());
         let (client, target) = self.clients.select(url)?;
         let mut written = wire.headers(url, request.headers());
@@ -297,12 +296,19 @@ impl OutboundClient {
         }
         let address = wire.address(url, &target);
         let body = body.unwrap_or_default();
-        let mut response = client.execute((method, &address, url), written, body).await?;
+        let overdue = |_| {
+            let (host, seconds) = (authority(url), time.as_secs_f32());
+            let message = format!("{host} did not send a complete response within {seconds} s");
+            SendError::after_send(ErrorKind::Timeout, message)
+        };
+        let response = client.execute((method, &address, url), written, body);
+        let mut response = timeout_at(deadline, response).await.map_err(overdue)??;
         let status = response.status();
-        let headers = std::mem::take(response.headers_mut());
+        let mut headers = std::mem::take(response.headers_mut());
         let base = self.clients.upstream(url).map(|base| (base, &target));
         let next = redirect::next_target(status, headers.get(LOCATION), method, url, base)
             .map_err(|reason| SendError::after_send(ErrorKind::RedirectRefused, reason))?;
+        let is_failure = status.is_client_error() || status.is_server_error();
         let status = status.as_u16();
         if let Some(hop) = next {
             let response = RawResponse { status, headers, body: Bytes::new(), redirects: 0 };
@@ -312,63 +318,26 @@ impl OutboundClient {
             .expects_event_stream()
             .then(|| EventStreamReader::from_headers(&headers))
             .flatten();
-        let body = self.read_body((&headers, method, url), response.into_body(), listener).await?;
+        let (limit, read_timeout) = (self.max_response_bytes, self.read_timeout);
+        let reader = BodyReader { url, limit, read_timeout };
+        let read = async {
+            check_headers(&headers, || authority(url))?;
+            let read = reader.read(&mut headers, method, response.into_body(), listener);
+            timeout_at(deadline, read).await.map_err(overdue)?
+        };
+        let read = read.await;
+        let body = match read {
+            Ok(body) => body,
+            // The status says more than the reason why the rest cannot be read. A part of a body is not
+            // kept, because a part of a credential could not be found in it.
+            Err(failure) if is_failure => {
+                tracing::debug!(status, code = failure.error.kind.code().id, "unread body");
+                headers = kept_of_unread(&headers);
+                Bytes::new()
+            }
+            Err(failure) => return Err(failure),
+        };
         Ok(ServiceReply::Response(RawResponse { status, headers, body, redirects: 0 }))
-    }
-
-    /// The body after the headers of a response, for a method and an address.
-    async fn read_body(
-        &self,
-        (headers, method, url): (&HeaderMap, &Method, &Url),
-        mut incoming: Incoming,
-        mut listener: Option<EventStreamReader>,
-    ) -> Result<Bytes, SendError> {
-        let host = || authority(url);
-        check_headers(headers, host)?;
-        let limit = self.max_response_bytes;
-        let too_large = || {
-            let message = format!("the response of {} has more than {limit} bytes", host());
-            SendError::after_send(ErrorKind::ResponseTooLarge, message)
-        };
-        let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-        let announced = announced.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-        if *method != Method::HEAD && (limit as u64) < announced {
-            return Err(too_large());
-        }
-        let mut body = BytesMut::new();
-        // Of a stream that is listened to, what has come so far counts, and the answer is kept.
-        let mut read = 0;
-        let ended_early = |read: usize, cause: String| {
-            let message =
-                format!("the response of {} ended early after {read} bytes: {cause}", host());
-            SendError::after_send(ErrorKind::ConnectionLost, message)
-        };
-        loop {
-            let frame = timeout(self.read_timeout, incoming.frame()).await.map_err(|_| {
-                let seconds = self.read_timeout.as_secs_f32();
-                ended_early(read, format!("nothing more came within {seconds} s"))
-            })?;
-            let Some(frame) = frame else { break };
-            let frame = frame.map_err(|error| ended_early(read, innermost(&error)))?;
-            let Ok(chunk) = frame.into_data() else { continue };
-            read += chunk.len();
-            if limit < read {
-                return Err(too_large());
-            }
-            match &mut listener {
-                None => body.extend_from_slice(&chunk),
-                Some(listener) => {
-                    if let Some(answer) = listener.push_bytes(&chunk) {
-                        return Ok(answer);
-                    }
-                }
-            }
-        }
-        if listener.is_some() {
-            let message = format!("{} ended its stream of events without a response", host());
-            return Err(SendError::after_send(ErrorKind::ConnectionLost, message));
-        }
-        Ok(body.freeze())
     }
 }
 
@@ -400,6 +369,14 @@ fn host_signal(answer: Result<&RawResponse, &SendError>) -> HostSignal {
             _ => HostSignal::Unknown,
         },
     }
+}
+
+/// Returns the headers of a response without its body: those that say when to try again, and with which
+/// credential.
+fn kept_of_unread(headers: &HeaderMap) -> HeaderMap {
+    let is_kept = |name: &HeaderName| [RETRY_AFTER, WWW_AUTHENTICATE].contains(name);
+    let named = headers.iter().filter(|(name, value)| is_kept(name) && value.len() <= 1_024);
+    named.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Returns true when a request without a body states its length: services reject a `POST` of unknown length

@@ -52,12 +52,13 @@ impl BodyReader<'_> {
         let mut read = 0;
         loop {
             let frame = timeout(self.read_timeout, incoming.frame()).await.map_err(|_| {
-                let seconds = self.read_timeout.as_secs_f32();
-                self.ended_early(read, &format!("nothing more came within {seconds} s"))
+                let what = format!("no more data after {read} bytes of its response");
+                SendError::silent(&authority(self.url), &what, self.read_timeout)
             })?;
             let frame = match frame {
                 Some(frame) => {
-                    let frame = frame.map_err(|error| self.ended_early(read, &innermost(&error)))?;
+                    let frame =
+                        frame.map_err(|error| self.ended_early(read, &innermost(&error)))?;
                     let Ok(chunk) = frame.into_data() else { continue };
                     Some(chunk)
                 }
@@ -112,7 +113,7 @@ impl BodyReader<'_> {
         }
         let message = format!("{} responded with {error}", authority(self.url));
         let error = Error::new(ErrorKind::NotJson, message).with_hint(CODING_HINT);
-        SendError { error, ..SendError::after_send(ErrorKind::NotJson, "") }
+        SendError { sent: true, ..SendError::before_send(error) }
     }
 }
 

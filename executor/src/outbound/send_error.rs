@@ -35,6 +35,15 @@ impl SendError {
         Self::before_send(Error::new(kind, message))
     }
 
+    /// Creates the error for a service that sent nothing for the read timeout.
+    pub(super) fn silent(host: &str, what: &str, time: Duration) -> Self {
+        let seconds = time.as_secs_f32();
+        let message = format!("{host} sent {what} within {seconds} s (`read-timeout`)");
+        let hint = "Find out whether the request took effect before you run it again. If the service needs more time, raise `read-timeout`.";
+        let error = Error::new(ErrorKind::Timeout, message).with_hint(hint);
+        Self { sent: true, ..Self::before_send(error) }
+    }
+
     pub(super) fn after_send(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { sent: true, ..Self::not_sent(kind, message) }
     }

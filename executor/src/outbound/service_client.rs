@@ -33,13 +33,15 @@ use url::Url;
 use super::resolve::AddressResolver;
 use super::send_error::{SendError, explain};
 use crate::config::Limits;
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::request::authority;
 
 /// The maximum size of the headers of a response, in bytes.
 pub(super) const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// The maximum number of informational responses before a response.
 const MAX_INFORMATIONAL: u32 = 20;
+/// The hint for a service that sends more of them.
+const INFORMATIONAL_HINT: &str = "Report the error to the operator of the service; no limit of the executor allows such responses.";
 /// The time for which an unused connection is kept. Common servers close theirs after five seconds; a
 /// request on such a closed connection would be reported as possibly sent.
 const POOL_IDLE: Duration = Duration::from_secs(4);
@@ -102,14 +104,13 @@ impl ServiceClient {
             () = informational.too_many.notified() => {
                 let host = authority(url);
                 let message = format!("{host} sent more than {MAX_INFORMATIONAL} informational responses (1xx) before its response");
-                Err(SendError::after_send(ErrorKind::ResponseTooLarge, message))
+                let error = Error::new(ErrorKind::ResponseTooLarge, message).with_hint(INFORMATIONAL_HINT);
+                Err(SendError { sent: true, ..SendError::before_send(error) })
             }
             response = response => match response {
                 Ok(response) => response.map_err(|error| explain(&error, url)),
                 Err(_) => {
-                    let (host, seconds) = (authority(url), self.read_timeout.as_secs_f32());
-                    let message = format!("the connection to {host} was lost: no response within {seconds} s");
-                    Err(SendError::after_send(ErrorKind::ConnectionLost, message))
+                    Err(SendError::silent(&authority(url), "no response", self.read_timeout))
                 }
             },
         }

@@ -446,8 +446,7 @@ async fn an_answer_without_end_is_cut_off() {
         let mut headers = HeaderMap::new();
         let value = HeaderValue::from_str(&"x".repeat(10_000)).unwrap();
         for index in 0..7 {
-            headers
-                .insert(http::HeaderName::try_from(format!("x-{index}")).unwrap(), value.clone());
+            headers.insert(HeaderName::try_from(format!("x-{index}")).unwrap(), value.clone());
         }
         headers
     };
@@ -472,21 +471,88 @@ async fn an_answer_without_end_is_cut_off() {
     }
 }
 
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, text).unwrap();
+    encoder.finish().unwrap()
+}
+
 #[tokio::test]
-async fn a_compressed_answer_is_refused() {
-    let server =
-        serve(Router::new().fallback(async || ([("content-encoding", "gzip")], "x"))).await;
-    let outbound = open(&config(Some(server), "")).unwrap();
-    let failure = get(&outbound, "https://api.example/").await.unwrap_err();
+async fn a_compressed_response_is_decoded_within_the_limit() {
+    let packed = |status: u16, text: &[u8]| {
+        let status = StatusCode::from_u16(status).unwrap();
+        (status, [("content-encoding", "gzip")], gzip(text))
+    };
+    let (fits, bomb) = (packed(200, b"[1, 2]"), packed(200, &vec![b' '; 50_000_000]));
+    let (refused, large) = (packed(400, b"no such city"), packed(500, &vec![b' '; 50_000_000]));
+    let server = serve(
+        Router::new()
+            .route("/fits", any(async move || fits))
+            .route("/bomb", any(async move || bomb))
+            .route("/refused", any(async move || refused))
+            .route("/large", any(async move || large))
+            .route("/plain", any(async || ([("content-encoding", "aws-chunked, ")], "[1, 2]")))
+            .route("/br", any(async || ([("content-encoding", "br")], "x")))
+            .route(
+                "/missing",
+                any(async || (StatusCode::NOT_FOUND, [("content-encoding", "br")], "x")),
+            ),
+    )
+    .await;
+    let mut config = config(Some(server), "");
+    config.limits.max_response_bytes = 1_000_000;
+    let outbound = open(&config).unwrap();
+    let read = async |path: &str| get(&outbound, &format!("https://api.example{path}")).await;
+    for path in ["/fits", "/plain"] {
+        assert_eq!(&read(path).await.unwrap().body[..], b"[1, 2]", "{path}");
+    }
+    let headers = read("/fits").await.unwrap().headers;
+    assert!(!headers.contains_key("content-encoding") && !headers.contains_key("content-length"));
+    let failure = read("/bomb").await.unwrap_err();
+    assert_eq!(failure.error.kind, ErrorKind::ResponseTooLarge);
+    let failure = read("/br").await.unwrap_err();
     assert_eq!(failure.error.kind, ErrorKind::NotJson);
-    assert!(failure.error.message.contains("`gzip`"));
-    // A word that could be a credential is not told: what is cut off could not be found again.
-    let word = "canary".repeat(20);
-    let server =
-        serve(Router::new().fallback(async move || ([("content-encoding", word)], "x"))).await;
-    let outbound = open(&config(Some(server), "")).unwrap();
-    let failure = get(&outbound, "https://api.example/").await.unwrap_err();
-    assert!(!failure.error.message.contains("canary"), "{}", failure.error.message);
+    assert!(failure.error.message.contains("`br`") && failure.error.hint.contains("operator"));
+    // An error status is known, whatever the body is.
+    for (path, status, body) in
+        [("/refused", 400, &b"no such city"[..]), ("/large", 500, b""), ("/missing", 404, b"")]
+    {
+        let response = read(path).await.unwrap();
+        assert_eq!((response.status, &response.body[..]), (status, body), "{path}");
+    }
+}
+
+/// A body that breaks off, is late or is too large does not hide the status before it.
+#[tokio::test]
+async fn an_error_keeps_its_status_whatever_its_body_is() {
+    let stalled = || {
+        let first = futures::stream::iter([Ok::<_, std::io::Error>(Bytes::from("x"))]);
+        Body::from_stream(futures::StreamExt::chain(first, futures::stream::pending()))
+    };
+    let cut = || {
+        let parts = [Ok(Bytes::from("x")), Err(std::io::Error::other("cut"))];
+        Body::from_stream(futures::stream::iter(parts))
+    };
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    let server = serve(
+        Router::new()
+            .route("/stalled", any(async move || (status, [("retry-after", "7")], stalled())))
+            .route("/cut", any(async move || (status, [("retry-after", "7")], cut())))
+            .route(
+                "/large",
+                any(async move || (status, [("retry-after", "7")], vec![b'x'; 2_000])),
+            ),
+    )
+    .await;
+    let mut config = config(Some(server), "");
+    config.limits.max_response_bytes = 1_000;
+    config.limits.read_timeout = Duration::from_millis(200);
+    for path in ["/stalled", "/cut", "/large"] {
+        let outbound = open(&config).unwrap();
+        let response = get(&outbound, &format!("https://api.example{path}")).await.unwrap();
+        assert_eq!((response.status, &response.body[..]), (503, &b""[..]), "{path}");
+        assert_eq!(response.headers["retry-after"], "7", "{path}");
+    }
 }
 
 #[tokio::test]
@@ -565,6 +631,30 @@ async fn a_broken_answer_is_an_error_and_is_asked_for_once() {
             "{shown:?}"
         );
         assert_eq!(connections.load(Ordering::SeqCst), 1, "{shown:?}");
+    }
+}
+
+/// Only a person who knows the limit can give the service more time.
+#[tokio::test]
+async fn a_silent_service_is_a_timeout_that_names_its_limit() {
+    let silent = || async {
+        std::future::pending::<()>().await;
+    };
+    let half = || async {
+        let first = futures::stream::iter([Ok::<_, std::io::Error>(Bytes::from("half"))]);
+        Body::from_stream(futures::StreamExt::chain(first, futures::stream::pending()))
+    };
+    let server = serve(Router::new().route("/silent", any(silent)).route("/half", any(half))).await;
+    let mut config = config(Some(server), "");
+    config.limits.read_timeout = Duration::from_millis(200);
+    let outbound = open(&config).unwrap();
+    for (path, words) in [("/silent", "no response"), ("/half", "no more data after 4 bytes")] {
+        let url = format!("https://api.example{path}");
+        let failure = get(&outbound, &url).await.unwrap_err();
+        assert_eq!((failure.error.kind, failure.sent), (ErrorKind::Timeout, true), "{path}");
+        let error = failure.error;
+        assert!(error.message.contains(words) && error.message.contains("0.2 s"), "{error}");
+        assert!(error.hint.contains("`read-timeout`"), "{}", error.hint);
     }
 }
 

@@ -229,5 +229,39 @@ async fn endless_informational_responses_are_given_up() {
     world.config.limits.max_attempts = 1;
     let steps = json!([task("step", "GET /hints", json!({}), json!({}))]);
     let words = &["more than 20 informational responses"];
-    check(&fail(&world, steps, json!({})).await, "A2S355", words);
+    let run = fail(&world, steps, json!({})).await;
+    check(&run, "A2S355", words);
+    let hint = run.error.unwrap().hint;
+    assert!(hint.contains("operator of the service"), "{hint}");
+}
+
+/// A world whose service responds with these bytes under a media type.
+async fn world_of_response(media_type: &'static str, body: &'static str) -> World {
+    let response = async move || ([("content-type", media_type)], body);
+    let address = test_support::serve(axum::Router::new().fallback(response)).await;
+    let mut world = World::new().await;
+    let service = format!("http://{address}/").parse().unwrap();
+    world.config.upstreams.insert(Domain::new("api.example").unwrap(), service);
+    world
+}
+
+#[tokio::test]
+async fn a_missing_value_names_the_media_type_that_came() {
+    let world = world_of_response("text/javascript", "callback({})").await;
+    let steps = json!([task("step", "GET /x", json!({}), json!({"v": "$.v"}))]);
+    check(&fail(&world, steps, json!({})).await, "A2S332", &["$.v", "text/javascript"]);
+}
+
+#[tokio::test]
+async fn half_of_a_surrogate_pair_is_a_warning() {
+    let body = r#"{"v": "x", "other": "\ude00 cut"}"#;
+    let world = world_of_response("application/json", body).await;
+    let steps = json!([task("step", "GET /x", json!({}), json!({"v": "$.other"}))]);
+    let document = json!({"execution": sequence(steps), "output": "${v}"});
+    world.registry.publish_newer("Cut", &document);
+    let app = world.open().await;
+    let run = run(&app, "Cut", json!({})).await;
+    assert_eq!(run.output, Some(json!("\u{fffd} cut")), "{:?}", run.error);
+    let warnings = serde_json::to_string(&run.steps[0].warnings).unwrap();
+    assert!(warnings.contains("A2S365") && warnings.contains("surrogate"), "{warnings}");
 }
