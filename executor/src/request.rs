@@ -38,8 +38,8 @@ pub(crate) use charset::decode as decode_text;
 pub(crate) use excerpt::is_displayable;
 pub(crate) use json_text::{has_lone_surrogate, parse_json};
 pub(crate) use mcp::{
-    EventStreamReader, McpMessage, McpSession, call as mcp_call, message_of, read_message,
-    read_session, wants_session,
+    EventStreamReader, McpMessage, McpSession, call as mcp_call, is_session_unknown, message_of,
+    read_message, read_session, wants_session,
 };
 pub(crate) use openapi::mask_binary;
 pub(crate) use redirect_target::RedirectTarget;

@@ -23,7 +23,7 @@ use super::{PrepareError, PreparedRequest, header_value};
 pub(crate) use event_stream::EventStreamReader;
 pub(super) use response::read_mcp;
 pub(crate) use response::{MESSAGE_TYPE, message_of, read_message};
-pub(crate) use session::{McpSession, read_session, wants_session};
+pub(crate) use session::{McpSession, is_session_unknown, read_session, wants_session};
 
 /// A JSON-RPC message.
 pub(crate) type McpMessage = Map<String, Value>;

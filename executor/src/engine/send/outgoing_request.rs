@@ -61,8 +61,8 @@ impl<'c> OutgoingRequest<'c> {
         sender.cancel.run_unless_cancelled(Box::pin(fetched)).await
     }
 
-    /// Opens a session for the request.
-    pub(super) async fn open_session(&mut self) -> Result<Result<(), SessionError>, StepError> {
+    /// Opens a session for the request. Returns true when the server recognizes it by an id.
+    pub(super) async fn open_session(&mut self) -> Result<Result<bool, SessionError>, StepError> {
         let Self { sender, recorder, request, authorization, .. } = self;
         let on_opening = |opening: SessionOpening| recorder.record_opening(opening);
         let time = sender.cancel.remaining_time();
@@ -70,8 +70,9 @@ impl<'c> OutgoingRequest<'c> {
         let opened = outbound.open_session(request, authorization, time, recorder, &on_opening);
         let opened = sender.cancel.run_unless_cancelled(Box::pin(opened)).await?;
         Ok(opened.map(|session| {
-            let request = request.in_session(&session);
+            let (request, has_id) = (request.in_session(&session), session.has_id());
             self.session = Some(OpenSession { session, request });
+            has_id
         }))
     }
 

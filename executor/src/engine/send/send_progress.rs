@@ -6,7 +6,9 @@
 use jiff::Timestamp;
 
 use crate::outbound::{RetryPause, RetrySchedule, SendError, ServiceReply, SessionError};
-use crate::request::{PreparedRequest, RawResponse, asks_for_query, wants_session};
+use crate::request::{
+    PreparedRequest, RawResponse, asks_for_query, is_session_unknown, wants_session,
+};
 
 /// The outcome of an attempt: the last response, or the reason for a missing one.
 pub(super) type SendOutcome = Result<RawResponse, SendError>;
@@ -31,10 +33,16 @@ pub(super) struct SendProgress {
     attempt: u32,
     /// Set when a rejected token was replaced. A second replacement would not help.
     is_token_renewed: bool,
-    /// The response with which an MCP server rejected the call outside of a session.
+    /// The response with which an MCP server rejected the call, because it requires a session or does not
+    /// know the one of the call any more.
     rejection: Option<RawResponse>,
     /// Set when the current attempt has opened a session.
     is_in_session: bool,
+    /// Set when the server recognizes this session by an id.
+    has_session_id: bool,
+    /// Set when a session was opened in place of one that the server did not know any more. Another one
+    /// would not help.
+    is_session_renewed: bool,
 }
 
 /// The next action of a sender.
@@ -82,6 +90,8 @@ pub(super) enum RepeatReason {
     RenewToken,
     /// The server rejected the call, because it requires a session.
     OpenSession,
+    /// The server rejected the call, because it does not know its session any more.
+    RenewSession,
     /// The service knows only the hash of the query.
     ExpandQuery,
 }
@@ -111,6 +121,9 @@ impl RepeatReason {
         match self {
             Self::RenewToken => "the service rejected the token; the executor fetches a new one",
             Self::OpenSession => "the server requires a session",
+            Self::RenewSession => {
+                "the server does not know the session any more; the executor opens a new one"
+            }
             Self::ExpandQuery => "the service requires the full query",
         }
     }
@@ -120,7 +133,7 @@ impl RepeatReason {
     fn is_without_effect(self) -> bool {
         match self {
             Self::RenewToken => false,
-            Self::OpenSession | Self::ExpandQuery => true,
+            Self::OpenSession | Self::RenewSession | Self::ExpandQuery => true,
         }
     }
 }
@@ -135,6 +148,8 @@ impl SendProgress {
             is_token_renewed: false,
             rejection: None,
             is_in_session: false,
+            has_session_id: false,
+            is_session_renewed: false,
         }
     }
 
@@ -142,6 +157,7 @@ impl SendProgress {
     pub(super) fn begin_attempt(&mut self) -> u32 {
         self.attempt += 1;
         self.is_in_session = false;
+        self.has_session_id = false;
         self.attempt
     }
 
@@ -158,17 +174,19 @@ impl SendProgress {
         }
     }
 
-    /// Continues after the server was asked for a session.
-    pub(super) fn on_session(&mut self, opened: Result<(), SessionError>) -> SendAction {
+    /// Continues after the server was asked for a session. The value is true when the server recognizes the
+    /// session by an id.
+    pub(super) fn on_session(&mut self, opened: Result<bool, SessionError>) -> SendAction {
         let SessionError { failure, status } = match opened {
-            Ok(()) => {
+            Ok(has_id) => {
                 self.is_in_session = true;
+                self.has_session_id = has_id;
                 return SendAction::Send;
             }
             Err(error) => error,
         };
         match (self.rejection.take(), status) {
-            // The server has no sessions either, so its first response was final.
+            // The server opens no session, so its first response was final.
             (Some(rejection), Some(_)) => SendAction::done(Ok(rejection)),
             (_, Some(401)) => SendAction::DiscardTokens(TokenRejection::Session(failure)),
             _ => SendAction::AskPolicy(Err(failure)),
@@ -252,6 +270,12 @@ impl SendProgress {
         if may_open_session && is_direct && wants_session(&response) {
             self.rejection = Some(response);
             return self.repeat(RepeatReason::OpenSession);
+        }
+        let may_renew_session = self.has_session_id && !self.is_session_renewed;
+        if may_renew_session && is_direct && is_session_unknown(&response) {
+            self.is_session_renewed = true;
+            self.rejection = Some(response);
+            return self.repeat(RepeatReason::RenewSession);
         }
         if is_hash_only && (repeat_safe || is_direct) && asks_for_query(&response) {
             self.request.is_hash_only = false;

@@ -25,6 +25,8 @@ const UNDERSTOOD: [i64; 2] = [-32_020, -32_021];
 /// The server does not support the revision; `data.supported` lists those that it supports.
 const UNSUPPORTED_VERSION: i64 = -32_022;
 const METHOD_NOT_FOUND: i64 = -32_601;
+/// The error codes with which servers reject a session that they do not know.
+const UNKNOWN_SESSION: [i64; 2] = [-32_000, -32_001];
 
 /// The session that a server has agreed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +41,11 @@ impl McpSession {
     /// The revision of the session.
     pub(crate) fn revision(&self) -> &'static str {
         self.revision
+    }
+
+    /// Returns true when the server recognizes the session by an id.
+    pub(crate) fn has_id(&self) -> bool {
+        self.id.is_some()
     }
 }
 
@@ -111,6 +118,26 @@ pub(crate) fn wants_session(response: &RawResponse) -> bool {
     let is_understood = code.is_some_and(|code| UNDERSTOOD.contains(&code))
         || (response.status == 404 && code == Some(METHOD_NOT_FOUND));
     matches!(response.status, 400 | 404 | 405 | 406 | 415 | 422) && !is_understood
+}
+
+/// Returns true when the response to a call in a session with an id means that the server does not know the
+/// session any more, so no tool has run (MCP 2025-11-25, "Session Management").
+pub(crate) fn is_session_unknown(response: &RawResponse) -> bool {
+    let message = message_of(response).unwrap_or_default();
+    let error = message.get("error");
+    let code = error.and_then(|error| error.get("code")).and_then(Value::as_i64);
+    match response.status {
+        404 => !message.contains_key("result") && code != Some(METHOD_NOT_FOUND),
+        // The status of some servers that are built with the official SDKs.
+        400 => {
+            let text = error.and_then(|error| error.get("message")).and_then(Value::as_str);
+            let text = text.unwrap_or_default().to_ascii_lowercase();
+            let names_id = ["session id", "session-id", "session not found"];
+            code.is_some_and(|code| UNKNOWN_SESSION.contains(&code))
+                && names_id.iter().any(|words| text.contains(words))
+        }
+        _ => false,
+    }
 }
 
 /// Reads the session in the response to an opening request.

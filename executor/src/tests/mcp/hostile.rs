@@ -279,6 +279,46 @@ async fn a_server_that_was_renewed_is_known_again() {
     assert_eq!(heard(&heard_), ["initialize - -", "tools/call - -"]);
 }
 
+/// Behind a balancer, or after a restart, a server does not know its session any more.
+#[tokio::test]
+async fn a_session_that_the_server_has_lost_is_opened_again() {
+    let opened =
+        |body: &Value| ([("mcp-session-id", "s1")], agreed(body, "2025-06-18")).into_response();
+    let unknown = |status: StatusCode, code: i64, message: &str| {
+        let error = json!({"code": code, "message": message});
+        (status, axum::Json(json!({"jsonrpc": "2.0", "id": null, "error": error}))).into_response()
+    };
+    for (status, code, message) in [
+        (StatusCode::NOT_FOUND, -32_001, "Session not found"),
+        (StatusCode::NOT_FOUND, -32_600, "Session terminated"),
+        (StatusCode::BAD_REQUEST, -32_000, "Bad Request: No valid session ID provided"),
+    ] {
+        for losses in [1, 2] {
+            let lost = Arc::new(Mutex::new(losses));
+            let lose = move |body: &Value| {
+                let mut lost = lost.lock().unwrap();
+                let is_call = body["method"] == "tools/call" && body["params"]["_meta"].is_null();
+                if is_call && *lost > 0 {
+                    *lost -= 1;
+                    return unknown(status, code, message);
+                }
+                wants_session(opened)(body)
+            };
+            let (world, app, heard_) = open(|_| {}, lose).await;
+            let run = call(&world, &app, "/mcp", "look", json!({})).await;
+            let calls = heard(&heard_).iter().filter(|heard| heard.starts_with("tools/")).count();
+            assert_eq!(calls, 3, "one without a session, and one in each of two sessions");
+            if losses == 1 {
+                assert_eq!(gave(&run), json!({"ok": true}), "{message}");
+            } else {
+                assert_eq!(failure(&run).0, "A2S362", "{message}");
+                let hint = run.error.unwrap().hint;
+                assert!(hint.contains("session"), "{message}: {hint}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_call_is_repeated_only_when_its_document_says_that_it_may() {
     let (world, app, _) = open(|_| {}, |_| StatusCode::SERVICE_UNAVAILABLE.into_response()).await;

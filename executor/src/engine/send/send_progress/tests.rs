@@ -34,6 +34,8 @@ enum Outcome {
     Status(u16),
     /// The server responds that it requires a session.
     NeedsSession,
+    /// The server responds that it does not know the session.
+    SessionUnknown,
     /// The service responds that it does not know the query.
     NeedsQuery,
     Redirect,
@@ -49,7 +51,7 @@ enum Outcome {
 
 use Outcome::{
     Discarded, Followed, Lost, NeedsQuery, NeedsSession, NoSession, NoTokens, Redirect, Session,
-    Status, Tokens,
+    SessionUnknown, Status, Tokens,
 };
 
 fn failure(kind: ErrorKind, sent: bool) -> SendError {
@@ -66,6 +68,10 @@ impl Outcome {
         match self {
             Status(status) => Ok(response(status, "{}")),
             NeedsSession => Ok(response(400, "no session")),
+            SessionUnknown => Ok(response(
+                404,
+                r#"{"jsonrpc": "2.0", "error": {"code": -32001, "message": "Session not found"}}"#,
+            )),
             NeedsQuery => {
                 Ok(response(200, r#"{"errors": [{"message": "PersistedQueryNotFound"}]}"#))
             }
@@ -100,7 +106,7 @@ fn perform(progress: &mut SendProgress, action: SendAction, outcome: Outcome) ->
         (SendAction::FetchTokens, NoTokens { sent }) => {
             progress.on_tokens(Err(failure(ErrorKind::ConnectionLost, sent)))
         }
-        (SendAction::OpenSession, Session) => progress.on_session(Ok(())),
+        (SendAction::OpenSession, Session) => progress.on_session(Ok(true)),
         (SendAction::OpenSession, NoSession(status)) => {
             let kind = status.map_or(ErrorKind::ConnectFailed, |_| ErrorKind::McpError);
             progress.on_session(Err(SessionError { failure: failure(kind, false), status }))
@@ -235,7 +241,7 @@ fn session_is_closed_before_the_response_is_judged() {
     let mut progress = new_progress(CALL, MAX_ATTEMPTS, 0);
     progress.begin_attempt();
     progress.on_tokens(Ok(true));
-    progress.on_session(Ok(()));
+    progress.on_session(Ok(true));
     for outcome in [Status(200), Status(401), Lost { sent: true }] {
         assert_eq!(describe(&progress.on_reply(outcome.to_reply())), "close");
     }
@@ -253,6 +259,26 @@ fn required_session_is_opened_in_the_next_attempt() {
     // A redirected call may have had an effect.
     let redirected = [Tokens(false), Redirect, Followed(&NeedsSession)];
     check(CALL, &redirected, "send, follow, done: 400");
+}
+
+#[test]
+fn lost_session_is_opened_again_once() {
+    let lost = [Tokens(true), Session, SessionUnknown];
+    let again = [&lost[..], &[Tokens(true), Session, Status(200)]].concat();
+    let expected = "session, send, RenewSession without effect, session, send, done: 200";
+    check(CALL, &again, expected);
+    check(READING_CALL, &again, "session, send, RenewSession, session, send, done: 200");
+    let expected = "session, send, RenewSession without effect, session, send, done: 404";
+    check(CALL, &[lost, lost].concat(), expected);
+    let closed = [&lost[..], &[Tokens(true), NoSession(Some(400))]].concat();
+    check(CALL, &closed, "session, send, RenewSession without effect, session, done: 404");
+    // A server that gave the session no id does not mean the session.
+    let mut progress = new_progress(CALL, MAX_ATTEMPTS, 0);
+    progress.begin_attempt();
+    progress.on_tokens(Ok(true));
+    progress.on_session(Ok(false));
+    let closing = progress.on_reply(SessionUnknown.to_reply());
+    assert_eq!(describe(&settle(&mut progress, closing)), "done: 404");
 }
 
 #[test]
@@ -315,12 +341,13 @@ fn choose(action: &SendAction, choice: usize) -> Outcome {
         [Tokens(false), Tokens(true), NoTokens { sent: true }, NoTokens { sent: false }];
     const SESSIONS: [Outcome; 4] =
         [Session, NoSession(None), NoSession(Some(400)), NoSession(Some(401))];
-    const REPLIES: [Outcome; 8] = [
+    const REPLIES: [Outcome; 9] = [
         Redirect,
         Status(200),
         Status(401),
         Status(503),
         NeedsSession,
+        SessionUnknown,
         NeedsQuery,
         Lost { sent: true },
         Lost { sent: false },
@@ -358,8 +385,9 @@ proptest! {
     ) {
         let request = RequestTraits { repeat_safe, is_hash_only, may_need_session };
         let mut progress = new_progress(request, max_attempts, earlier);
-        // Each pause needs an attempt below the maximum. A token, a session and a query need one more each.
-        let last = max_attempts.max(earlier + 1) + 3;
+        // Each pause needs an attempt below the maximum. A token, a session, a lost session and a query need
+        // one more each.
+        let last = max_attempts.max(earlier + 1) + 4;
         let mut choices = choices.into_iter().cycle();
         let mut has_effect = false;
         let outcome = loop {
