@@ -34,7 +34,7 @@ use url::Url;
 use crate::credential_requirements::CredentialRequirement;
 use crate::error::ErrorKind;
 
-pub(crate) use charset::decode as decode_text;
+pub(crate) use charset::{decode as decode_text, decode_header};
 pub(crate) use excerpt::is_displayable;
 pub(crate) use json_text::{has_lone_surrogate, parse_json};
 pub(crate) use mcp::{

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, ErrorKind};
-use crate::request::stored_headers;
+use crate::request::{decode_header, stored_headers};
 
 /// The result of a step, from which its outputs are taken.
 #[derive(Debug, Clone)]
@@ -75,14 +75,14 @@ impl StepResult {
 
 impl ResponseHead {
     /// Returns the value that an output takes from status and headers. Of several headers with one name it
-    /// takes the first; invalid UTF-8 is replaced.
+    /// takes the first; a value that is not UTF-8 is Windows-1252.
     fn value_of(head: Option<&Self>, source: &OutputSource) -> Result<Value, String> {
         match source {
             OutputSource::Header(name) => {
                 let header = head.and_then(|head| head.headers.get(name));
                 let header =
                     header.ok_or_else(|| format!("the response has no header `{name}`"))?;
-                Ok(Value::String(String::from_utf8_lossy(header.as_bytes()).into_owned()))
+                Ok(Value::String(decode_header(header.as_bytes()).into_owned()))
             }
             OutputSource::Status => head
                 .map(|head| Value::from(head.status))

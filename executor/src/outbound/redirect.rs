@@ -1,10 +1,14 @@
 //! The target of a redirect, and the way to an upstream and back. Pure.
 
 use http::{HeaderValue, Method, StatusCode};
+use percent_encoding::{AsciiSet, percent_encode};
 use url::Url;
 
 use crate::request::RedirectTarget;
 use crate::request::authority;
+
+/// The encode set that leaves ASCII as it is.
+const RAW: &AsciiSet = &AsciiSet::EMPTY;
 
 /// The maximum length of a `Location` header, in bytes.
 const MAX_LOCATION: usize = 4 * 1024;
@@ -40,8 +44,8 @@ pub(crate) fn next_target(
     };
     let host = authority(url);
     let malformed = || format!("{host} redirects to a malformed address");
-    let location = location.to_str().ok().filter(|text| text.len() <= MAX_LOCATION);
-    let location = location.ok_or_else(malformed)?;
+    let location = Some(location.as_bytes()).filter(|bytes| bytes.len() <= MAX_LOCATION);
+    let location = &encode_raw(location.ok_or_else(malformed)?);
     let mut next = url.join(location).map_err(|_| malformed())?;
     if let Some((base, asked)) = upstream
         && let Ok(meant) = asked.join(location)
@@ -56,6 +60,12 @@ pub(crate) fn next_target(
     check_target(url, &next)?;
     let method = if becomes_get { Method::GET } else { method.clone() };
     Ok(Some(RedirectTarget { method, url: next, keeps_body: !becomes_get }))
+}
+
+/// Returns a location in which bytes other than ASCII are percent-encoded, as browsers do: services send
+/// addresses as they are written.
+fn encode_raw(location: &[u8]) -> String {
+    percent_encode(location, RAW).to_string()
 }
 
 fn check_target(url: &Url, next: &Url) -> Result<(), String> {
@@ -123,6 +133,26 @@ mod tests {
         let location = HeaderValue::from_str(location).unwrap();
         let hop = next_target(StatusCode::FOUND, Some(&location), &Method::GET, &url(from), None)?;
         Ok(hop.unwrap().url.to_string())
+    }
+
+    #[test]
+    fn a_raw_location_is_percent_encoded() {
+        let follow = |location: &[u8]| {
+            let (url, location) =
+                (url("https://api.example/"), HeaderValue::from_bytes(location).unwrap());
+            let hop = next_target(StatusCode::FOUND, Some(&location), &Method::GET, &url, None)?;
+            Ok(hop.unwrap().url.to_string())
+        };
+        let expected = "https://api.example/a%20b/%C3%BC?q=%C3%BC%20x".to_owned();
+        assert_eq!(follow("/a b/ü?q=ü x".as_bytes()), Ok(expected));
+        assert_eq!(follow(b"/\xfc"), Ok("https://api.example/%FC".to_owned()));
+        let kept = "https://api.example/%C3%BC".to_owned();
+        assert_eq!(follow(b"/%C3%BC"), Ok(kept));
+        // An address of another host stays one, however it is written.
+        let other: Result<String, String> = follow("https://bücher.example/".as_bytes());
+        assert!(other.unwrap_err().contains("another host"));
+        assert!(follow(b"https://api.example\xff/").is_err());
+        assert!(follow(b"https://api.example@\xc3\xbc.example/").is_err());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Text of an answer, in the charset that it came in.
 
+use std::borrow::Cow;
+
 use a2s::MediaType;
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
@@ -20,6 +22,15 @@ pub(crate) fn decode(media_type: Option<&MediaType>, body: &[u8]) -> String {
     });
     let (text, _, _) = encoding.decode(body);
     text.into_owned()
+}
+
+/// Decodes the value of a header: UTF-8 when it is valid, else Windows-1252, which contains the ISO-8859-1 of
+/// older services (RFC 9110, section 5.5).
+pub(crate) fn decode_header(value: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(value) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => WINDOWS_1252.decode_without_bom_handling(value).0,
+    }
 }
 
 /// Returns the encoding that an XML document declares.
@@ -60,6 +71,13 @@ mod tests {
     #[test]
     fn a_byte_order_mark_counts_more_than_what_is_said() {
         check("text/plain; charset=iso-8859-1", b"\xef\xbb\xbf\xc3\xa9", "é");
+    }
+
+    #[test]
+    fn a_header_in_latin_1_keeps_its_letters() {
+        assert_eq!(decode_header(b"M\xfcller"), "Müller");
+        assert_eq!(decode_header("Müller".as_bytes()), "Müller");
+        assert_eq!(decode_header(b"\xff\xfe"), "ÿþ");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use url::form_urlencoded::byte_serialize;
 
 use super::{MIN_CHARS, RunSecrets, SecretIndex, build, text_encodings};
 use crate::error::{Error, ErrorKind};
-use crate::request::{RawResponse, decode_text, parse_json};
+use crate::request::{RawResponse, decode_header, decode_text, parse_json};
 
 /// The maximum total size of the credentials of one run, in all their spellings, in bytes. Tokens change
 /// during a long run.
@@ -58,7 +58,7 @@ impl RunSecrets {
         let known = self.read();
         let Some(finder) = &known.credential_finder else { return response };
         for value in response.headers.values_mut() {
-            let text = String::from_utf8_lossy(value.as_bytes());
+            let text = decode_header(value.as_bytes());
             let scrubbed = text_encodings::replace_found(finder, &text);
             if scrubbed != text {
                 let placeholder = || HeaderValue::from_static(HIDDEN);
@@ -241,6 +241,17 @@ mod tests {
         let secrets = RunSecrets::default();
         secrets.learn_credential("canary").unwrap();
         assert_eq!(&secrets.remove_credentials(response).body[..], bytes);
+    }
+
+    #[test]
+    fn a_credential_in_a_header_in_latin_1_is_removed() {
+        let secrets = RunSecrets::default();
+        secrets.learn_credential("canär-y").unwrap();
+        let echoed = HeaderValue::from_bytes(b"key=can\xe4r-y").unwrap();
+        let headers = HeaderMap::from_iter([(http::header::WARNING, echoed)]);
+        let response = RawResponse { status: 200, headers, body: Bytes::new(), redirects: 0 };
+        let scrubbed = secrets.remove_credentials(response);
+        assert_eq!(scrubbed.headers[http::header::WARNING], "key=(secret)");
     }
 
     #[test]
