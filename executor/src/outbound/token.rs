@@ -299,6 +299,13 @@ fn explain(refusal: &TokenError, need: &TokenNeed, host: &str) -> Error {
             );
             Error::new(ErrorKind::TokenUnavailable, message)
         }
+        TokenError::Status(status) => {
+            let message = format!(
+                "the token for `{name}`: {host} responded with the status {status}, but a token comes with the status 200"
+            );
+            Error::new(ErrorKind::TokenRefused, message)
+                .with_hint("Ask the author of the capability to check the address for tokens; if it is correct, report the status to the operator of the authorization server.")
+        }
         TokenError::Unusable(why) => {
             Error::new(ErrorKind::TokenRefused, format!("the token for `{name}`: {host} {why}"))
                 .with_hint("Ask the author of the capability to check the address for tokens.")
@@ -312,6 +319,9 @@ fn explain(refusal: &TokenError, need: &TokenNeed, host: &str) -> Error {
             let command =
                 replace_command(&need.host, &need.requirement.name, &need.credential.credential);
             let hint = match *code {
+                Some("invalid_scope") if need.requirement.scopes.is_empty() => format!(
+                    "Ask the operator of {host} which scopes the client may have, and the author of the capability to name them: it asks for none."
+                ),
                 Some("invalid_scope") => {
                     let scopes = to_single_line(&need.requirement.scopes.join(" "), 200);
                     format!("Ask the operator of {host} to give the client these scopes: {scopes}.")

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::request::RawResponse;
+use crate::request::{RawResponse, parse_json};
 
 /// The maximum lifetime of a token that is accepted, in seconds.
 const MAX_LIFE: f64 = 365.0 * 86_400.0;
@@ -29,6 +29,8 @@ pub(super) enum TokenError {
     Busy(u16),
     /// The server refuses the client; contains the status, and the error code if it is a known one.
     Refused(u16, Option<&'static str>),
+    /// The server responds with a status that no token has, and that is no refusal.
+    Status(u16),
     /// The defect of the response.
     Unusable(&'static str),
 }
@@ -64,7 +66,7 @@ pub(super) fn parse_token_response(response: &RawResponse) -> Result<TokenGrant,
         return Err(TokenError::Busy(status));
     }
     // The words of the parser could quote the token.
-    let answer = serde_json::from_slice::<TokenResponseBody>(&response.body).ok();
+    let answer = parse_json::<TokenResponseBody>(&response.body).ok();
     let error = answer.as_ref().and_then(|answer| answer.error.as_ref());
     let code = error.and_then(Value::as_str);
     let code = code.and_then(|code| CODES.into_iter().find(|known| *known == code));
@@ -73,7 +75,10 @@ pub(super) fn parse_token_response(response: &RawResponse) -> Result<TokenGrant,
         return Err(TokenError::Refused(status, code));
     }
     let unusable = |why| Err(TokenError::Unusable(why));
-    let Some(answer) = answer.filter(|_| status == 200) else {
+    if status != 200 {
+        return Err(TokenError::Status(status));
+    }
+    let Some(answer) = answer else {
         return unusable("returned no token: its response is not the response of a token endpoint");
     };
     if !answer.token_type.as_deref().unwrap_or("bearer").eq_ignore_ascii_case("bearer") {
@@ -156,8 +161,9 @@ mod tests {
             (503, "canary", TokenError::Busy(503)),
             (500, r#"{"error": "invalid_client"}"#, TokenError::Busy(500)),
             (429, r#"{"access_token": "canary"}"#, TokenError::Busy(429)),
-            (201, r#"{"access_token": "canary"}"#, not_one),
-            (404, "", not_one),
+            (201, r#"{"access_token": "canary"}"#, TokenError::Status(201)),
+            (202, "", TokenError::Status(202)),
+            (404, "", TokenError::Status(404)),
             (200, "<p>canary</p>", not_one),
             (200, r#"{"access_token": 12}"#, not_one),
             (200, r#"{"access_token": "a", "access_token": "b"}"#, not_one),
@@ -171,6 +177,8 @@ mod tests {
         ] {
             assert_eq!(read(status, body).map(|_| ()), Err(expected), "{body:.100}");
         }
+        let marked = read(200, "\u{feff}{\"access_token\": \"t\"}").unwrap();
+        assert_eq!(marked.access_token, Secret::new("t"));
         let granted =
             read(200, r#"{"access_token": "t", "token_type": "Bearer", "refresh_token": "r 1"}"#);
         assert_eq!(granted.unwrap().refresh_token, Some(Secret::new("r 1")));
