@@ -111,18 +111,38 @@ fn read_tool_result(result: &McpMessage) -> Result<Value, ResponseError> {
             return Err(ResponseError::NotMcp { reason, excerpt: String::new() });
         }
     };
-    if result.get("isError") == Some(&Value::Bool(true)) {
-        let said: Vec<_> = blocks.iter().filter_map(text_of).collect();
-        return Err(ResponseError::McpTool { said: tool_text(&said.join(" ")) });
-    }
     // Some servers write null where they mean that there is none.
     let structured = result.get("structuredContent").filter(|value| !value.is_null());
+    if result.get("isError") == Some(&Value::Bool(true)) {
+        return Err(ResponseError::McpTool { said: describe_failure(blocks, structured) });
+    }
     Ok(match (structured, blocks) {
         (Some(value), _) => value.clone(),
         (None, []) => Value::Null,
         (None, [block]) => text_of(block).map_or_else(|| json!([block]), read_text),
         (None, blocks) => json!(blocks),
     })
+}
+
+/// Returns the reason of a failed tool: the texts of its blocks, else its structured content.
+fn describe_failure(blocks: &[Value], structured: Option<&Value>) -> String {
+    let texts: Vec<_> = blocks.iter().filter_map(text_of_failure).collect();
+    let words = texts.join(" ");
+    match structured {
+        Some(value) if words.trim().is_empty() => tool_text(&value.to_string()),
+        _ => tool_text(&words),
+    }
+}
+
+/// Returns the text in a block: its own, that of an embedded resource, or the description of a link.
+fn text_of_failure(block: &Value) -> Option<&str> {
+    let text = |pointer: &str| block.pointer(pointer).and_then(Value::as_str);
+    match text("/type")? {
+        "text" => text("/text"),
+        "resource" => text("/resource/text"),
+        "resource_link" => ["/description", "/title", "/name", "/uri"].into_iter().find_map(text),
+        _ => None,
+    }
 }
 
 /// The input that a server wants before it continues.

@@ -300,6 +300,13 @@ fn a_tool_that_failed_fails_the_step_with_its_own_words() {
     let said = json!({"isError": true, "content": [{"type": "text", "text": "no such\ncity"}]});
     fails(&answer(said), ErrorKind::McpToolFailed, "the tool reported an error: no such city");
     fails(&answer(json!({"isError": true})), ErrorKind::McpToolFailed, "the message is empty");
+    let structured = json!({"isError": true, "structuredContent": {"error": "quota 42"}});
+    fails(&answer(structured), ErrorKind::McpToolFailed, r#"{"error":"quota 42"}"#);
+    let resource = json!({"type": "resource", "resource": {"uri": "x:y", "text": "no such city"}});
+    let link =
+        json!({"type": "resource_link", "uri": "x:y", "name": "log", "description": "see the log"});
+    let blocks = json!({"isError": true, "content": [resource, link], "structuredContent": {}});
+    fails(&answer(blocks), ErrorKind::McpToolFailed, "no such city see the log");
     let long = json!({"isError": true, "content": [{"type": "text", "text": "a".repeat(9_000)}]});
     assert!(read(&answer(long)).unwrap_err().1.len() < 1_000);
 }
