@@ -51,6 +51,18 @@ fn check_secret(field: &str, text: &str) -> Result<(), Error> {
 /// Checks a bearer token, which must be valid in a header without encoding (RFC 6750, section 2.1).
 fn check_token(field: &str, text: &str) -> Result<(), Error> {
     check_secret(field, text)?;
+    let scheme = text.split_once(' ').map(|(scheme, _)| scheme);
+    if scheme.is_some_and(|scheme| {
+        ["bearer", "basic", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+    }) {
+        return Err(refused(format!("`{field}` begins with the name of a scheme"))
+            .with_hint("Give the token alone, without the word before it, such as `Bearer`."));
+    }
+    if text.contains(' ') {
+        return Err(refused(format!(
+            "`{field}` contains a space, which a bearer token cannot have"
+        )));
+    }
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(refused(format!("`{field}` has characters that are not allowed in a header")));
     }

@@ -307,9 +307,10 @@ async fn unsendable_secret_is_refused_without_its_text() {
             json!({"kind": "basic", "user": "can:ary", "password": "canary"}),
             "must not contain a colon",
         ),
+        (json!({"kind": "bearer", "token": "can ary"}), "`token` contains a space"),
         (
-            json!({"kind": "bearer", "token": "can ary"}),
-            "characters that are not allowed in a header",
+            json!({"kind": "bearer", "token": "Bearer canary"}),
+            "`token` begins with the name of a scheme",
         ),
         (
             json!({"kind": "bearer", "token": "canäry"}),
