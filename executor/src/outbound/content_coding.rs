@@ -187,6 +187,15 @@ impl CodingFormat {
     }
 
     fn finish(&mut self) -> Result<Vec<u8>, ()> {
+        // A decoder of DEFLATE accepts no more bytes after the end of the content, which it does not check.
+        let has_ended = match self {
+            Self::Zlib(decoder) => matches!(decoder.write(&[0]), Ok(0)),
+            Self::Deflate(decoder) => matches!(decoder.write(&[0]), Ok(0)),
+            Self::Gzip(_) | Self::Plain(_) => true,
+        };
+        if !has_ended {
+            return Err(());
+        }
         let finished = match self {
             Self::Gzip(decoder) => decoder.try_finish(),
             Self::Zlib(decoder) => decoder.try_finish(),

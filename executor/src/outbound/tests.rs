@@ -529,15 +529,10 @@ async fn an_error_keeps_its_status_whatever_its_body_is() {
         let first = futures::stream::iter([Ok::<_, std::io::Error>(Bytes::from("x"))]);
         Body::from_stream(futures::StreamExt::chain(first, futures::stream::pending()))
     };
-    let cut = || {
-        let parts = [Ok(Bytes::from("x")), Err(std::io::Error::other("cut"))];
-        Body::from_stream(futures::stream::iter(parts))
-    };
     let status = StatusCode::SERVICE_UNAVAILABLE;
     let server = serve(
         Router::new()
             .route("/stalled", any(async move || (status, [("retry-after", "7")], stalled())))
-            .route("/cut", any(async move || (status, [("retry-after", "7")], cut())))
             .route(
                 "/large",
                 any(async move || (status, [("retry-after", "7")], vec![b'x'; 2_000])),
@@ -547,7 +542,11 @@ async fn an_error_keeps_its_status_whatever_its_body_is() {
     let mut config = config(Some(server), "");
     config.limits.max_response_bytes = 1_000;
     config.limits.read_timeout = Duration::from_millis(200);
-    for path in ["/stalled", "/cut", "/large"] {
+    let half = b"HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 10\r\n\r\nhalf";
+    let (cut, _) = serve_raw(half).await;
+    for (server, path) in [(server, "/stalled"), (server, "/large"), (cut, "/cut")] {
+        let upstream = Url::parse(&format!("http://{server}")).unwrap();
+        config.upstreams.insert(Domain::new("api.example").unwrap(), upstream);
         let outbound = open(&config).unwrap();
         let response = get(&outbound, &format!("https://api.example{path}")).await.unwrap();
         assert_eq!((response.status, &response.body[..]), (503, &b""[..]), "{path}");
