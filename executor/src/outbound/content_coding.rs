@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_decompression_bomb_ends_at_the_limit() {
-        let bomb = gzip(&vec![0; 50_000_000]);
+        let bomb = gzip(&vec![0; 2_000_000]);
         assert!(bomb.len() < 60_000);
         assert_eq!(decode(&["gzip"], &bomb, 60_000), Err(DecodeError::TooLarge));
         let twice = gzip(&bomb);
