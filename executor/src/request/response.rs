@@ -286,7 +286,7 @@ fn is_structure(schema: &Value) -> bool {
     ["$ref", "allOf", "properties", "items"].iter().any(|word| schema.get(word).is_some())
         || schema.get("type").is_some_and(|kind| {
             let mut kinds =
-                kind.as_array().map_or(std::slice::from_ref(kind), Vec::as_slice).iter();
+                kind.as_array().map_or_else(|| std::slice::from_ref(kind), Vec::as_slice).iter();
             kinds.any(|kind| kind == "object" || kind == "array")
         })
 }
