@@ -95,7 +95,7 @@ def test_numbers_of_ecmascript(number: float, text: str) -> None:
         "[" * 200 + "]" * 200,
         "",
         b"\xff",
-        b'\xef\xbb\xbf{"a":1}',
+        b'\xef\xbb\xbf\xef\xbb\xbf{"a":1}',
     ],
 )
 def test_strict_parsing(text: str | bytes) -> None:
