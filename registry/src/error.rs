@@ -138,6 +138,19 @@ pub enum Error {
     /// The version exists with other content.
     #[error("{0}")]
     VersionTaken(Box<DigestMismatch>),
+    /// A published version differs from the new one in build metadata alone.
+    #[error(
+        "`{name}` {version} differs from the published version {published} in build metadata (`+`) alone, \
+         which version ranges ignore"
+    )]
+    SamePrecedence {
+        /// Name of the capability.
+        name: CapabilityName,
+        /// The version that was to be published.
+        version: Version,
+        /// The published version.
+        published: Version,
+    },
     /// Another name has the same kebab-case form.
     #[error("`{name}` would have the id `{id}`, which belongs to `{owner}`")]
     NameTaken {
@@ -337,7 +350,7 @@ impl Error {
             },
             Self::TimedOut(_) => ErrorKind::TimedOut,
             Self::DocumentRejected(_) => ErrorKind::DocumentRefused,
-            Self::VersionTaken(_) => ErrorKind::VersionTaken,
+            Self::VersionTaken(_) | Self::SamePrecedence { .. } => ErrorKind::VersionTaken,
             Self::NameTaken { .. } => ErrorKind::NameTaken,
             Self::LookalikeName { .. } => ErrorKind::LookalikeName,
             Self::NotOwner { .. } => ErrorKind::NotOwner,

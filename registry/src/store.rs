@@ -161,6 +161,8 @@ pub(crate) enum PublicationResult {
     Same,
     /// The version exists with this other digest; nothing changed.
     Conflict(Digest),
+    /// This published version has the same precedence: it differs in build metadata alone; nothing changed.
+    SamePrecedence(Version),
     /// The kebab-case form of the name belongs to this capability; nothing changed.
     NameTaken(String),
     /// The name looks like this one, which belongs to others; nothing changed.

@@ -109,6 +109,7 @@ fn is_permanent(error: &registry::Error) -> bool {
     matches!(
         error,
         Error::VersionTaken(_)
+            | Error::SamePrecedence { .. }
             | Error::NameTaken { .. }
             | Error::LookalikeName { .. }
             | Error::NotOwner { .. }

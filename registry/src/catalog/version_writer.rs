@@ -47,9 +47,12 @@ impl VersionWriter {
         let label = match &result {
             Ok(answer) if answer.created => PublishResult::created,
             Ok(_) => PublishResult::same,
-            Err(Error::VersionTaken(_) | Error::NameTaken { .. } | Error::LookalikeName { .. }) => {
-                PublishResult::conflict
-            }
+            Err(
+                Error::VersionTaken(_)
+                | Error::SamePrecedence { .. }
+                | Error::NameTaken { .. }
+                | Error::LookalikeName { .. },
+            ) => PublishResult::conflict,
             Err(_) => PublishResult::refused,
         };
         self.metrics.publishes.get_or_create(&PublishLabels { result: label }).inc();
@@ -111,6 +114,10 @@ impl VersionWriter {
                     published,
                     given: new.digest,
                 })));
+            }
+            PublicationResult::SamePrecedence(published) => {
+                let (name, version) = (new.name, new.version);
+                return Err(Error::SamePrecedence { name, version, published });
             }
             PublicationResult::NameTaken(owner) => {
                 let id = new.name.to_kebab();

@@ -49,6 +49,16 @@ impl Mirror<'_> {
 }
 
 #[tokio::test]
+async fn a_mirror_copies_versions_that_differ_in_build_metadata_alone() {
+    let world = World::new().await;
+    let token = world.token("mirror", &["publish"]).await;
+    let mirror = Mirror { world: &world, token: &token, source: SOURCE };
+    for version in ["1.0.0", "1.0.0+b"] {
+        assert_eq!(mirror.publish(dogs(version)).await.status, 201, "{version}");
+    }
+}
+
+#[tokio::test]
 async fn a_mirror_changes_what_it_has_copied_and_nothing_else() {
     let world = World::new().await;
     let token = world.token("mirror", &["publish"]).await;

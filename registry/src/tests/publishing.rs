@@ -33,6 +33,31 @@ async fn a_document_is_published_once_and_never_changed() {
 }
 
 #[tokio::test]
+async fn a_version_that_differs_in_build_metadata_alone_is_refused() {
+    let world = World::new().await;
+    let base = |version: &str| document("Base", version, "Retrieve a list of dog breeds");
+    world.publish_all([base("1.0.0"), base("1.1.0-rc.1+a"), base("2.0.0+build.7")]).await;
+    let pinned = world.get("/v1/capabilities/Base/%3D1.0.0").await;
+    for (new, published) in [
+        ("1.0.0+b", "1.0.0"),
+        ("1.1.0-rc.1", "1.1.0-rc.1+a"),
+        ("2.0.0", "2.0.0+build.7"),
+        ("2.0.0+build.10", "2.0.0+build.7"),
+    ] {
+        let answer = world.publish(base(new)).await;
+        assert_eq!((answer.status.as_u16(), answer.code().as_str()), (409, "A2S211"), "{new}");
+        let said = answer.json()["detail"].as_str().unwrap().to_owned();
+        assert!(said.contains(new) && said.contains(&format!("version {published} ")), "{said}");
+    }
+    assert_eq!(world.get("/v1/capabilities/Base/%3D1.0.0").await.text(), pinned.text());
+    // Another version, another pre-release, one that differs in case, and the same again.
+    for (new, status) in [("1.0.1+b", 201), ("1.1.0-rc.10", 201), ("1.1.0-RC.1", 201)] {
+        assert_eq!(world.publish(base(new)).await.status, status, "{new}");
+    }
+    assert_eq!(world.publish(base("2.0.0+build.7")).await.status, 200);
+}
+
+#[tokio::test]
 async fn everything_that_is_wrong_is_told_in_one_answer() {
     let world = World::new().await;
     // A placeholder checksum, an unknown field, a host that is not declared, a missing dependency.

@@ -3,6 +3,7 @@
 use a2s::{CapabilityName, Digest};
 use a2s_api::RegistryAction;
 use database::Transaction;
+use semver::{BuildMetadata, Version};
 
 use super::{SqlStore, lifecycle, relations};
 use crate::store::lifecycle::{AuditActor, AuditDetail};
@@ -40,6 +41,12 @@ impl SqlStore {
         }
         if let Some(published) = published {
             return Ok(PublicationResult::Conflict(published));
+        }
+        // A mirror copies what its source published before this rule.
+        if by.source().is_none()
+            && let Some(published) = find_same_precedence(&mut transaction, capability, new).await?
+        {
+            return Ok(PublicationResult::SamePrecedence(published));
         }
         if is_share_used_up(&mut transaction, new, by).await? {
             return Ok(PublicationResult::ShareUsedUp);
@@ -93,6 +100,32 @@ async fn find_or_claim_name(
         .await?;
     lifecycle::insert_owner(transaction, capability, &by.subject).await?;
     Ok(Ok((capability, by.source().map(str::to_owned))))
+}
+
+/// Finds a published version that differs from the new one in build metadata alone. A range cannot tell
+/// them apart, so the pin `=1.0.0` would move from 1.0.0 to 1.0.0+build.
+async fn find_same_precedence(
+    transaction: &mut Transaction<'_>,
+    capability: i64,
+    new: &NewVersion,
+) -> Result<Option<Version>, Error> {
+    let without_build = Version { build: BuildMetadata::EMPTY, ..new.version.clone() };
+    // No character of a version is a wildcard of `LIKE`.
+    let published: Vec<String> = transaction
+        .query(
+            "SELECT version FROM version \
+             WHERE capability = $1 AND (version = $2 OR version LIKE $3)",
+        )
+        .bind(capability)
+        .bind(without_build.to_string())
+        .bind(format!("{without_build}+%"))
+        .fetch_values()
+        .await?;
+    // `LIKE` of SQLite ignores case, versions do not.
+    Ok(published
+        .iter()
+        .filter_map(|text| Version::parse(text).ok())
+        .find(|version| version.cmp_precedence(&new.version).is_eq()))
 }
 
 /// Returns true when a publisher has no room for another version. Versions are never deleted, so the record
