@@ -32,7 +32,8 @@ test("a token that may only execute sees no publishing and no administration", a
     await expect(page.getByRole("link", { name: "Run", exact: true })).toBeVisible();
     await expect(page.getByRole("button", { name: "Yank" })).toHaveCount(0);
     await page.goto("/settings");
-    await expect(page.getByRole("link", { name: "Trust" })).toBeVisible();
+    await expect(page.getByRole("link", { name: "Remembered values" })).toBeVisible();
+    await expect(page.getByRole("link", { name: "Trust" })).toHaveCount(0);
     await expect(page.getByRole("link", { name: "Tokens" })).toHaveCount(0);
 
     for (const address of [
