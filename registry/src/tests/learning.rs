@@ -75,9 +75,13 @@ async fn is_found_better(embedder: Embedder, vectors: u64) {
     let world = kennel(embedder).await;
     settle(&world).await;
     let before = similarity(&world, "ListDogBreeds").await;
-    for run in 0..3 {
+    // Of a reporter, one byte of a keyed hash is kept: two may be alike.
+    for run in 0..10 {
         let reporter = json!({"reporter": format!("executor {run}")});
         report(&world, run, "ListDogBreeds", reporter).await;
+        if stored(&world).await == vectors {
+            break;
+        }
     }
     settle(&world).await;
     let after = similarity(&world, "ListDogBreeds").await;
