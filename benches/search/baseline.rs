@@ -1,56 +1,38 @@
-//! The index by itself: a copy of its files, opened by the engine.
+//! The bare index: every point compared one by one, in memory.
 
 use std::path::Path;
 
-use qdrant_edge::{
-    EdgeShard, NamedQuery, QueryEnum, QueryRequest, ScoringQuery, Vector, VectorInternal,
-    WithPayloadInterface, WithVector,
+use registry::embed::{EmbeddingSource, index_text};
+use registry::retrieval::{
+    BruteForceIndex, BuiltInEmbedders, CANDIDATE_LIMIT, CapabilityId, SearchQuery,
 };
-use registry::retrieval::{CANDIDATE_LIMIT, SearchQuery};
-use tempfile::TempDir;
 
-pub(crate) struct Bare {
-    shard: EdgeShard,
-    _copy: TempDir,
-}
+use crate::corpus::Corpus;
+
+pub(crate) struct Bare(BruteForceIndex);
 
 impl Bare {
-    /// The index of a registry in `folder` that is closed.
-    pub(crate) fn open(folder: &Path) -> Self {
-        let copy = tempfile::tempdir().unwrap();
-        let generations = std::fs::read_dir(folder.join("index")).unwrap();
-        let generation = generations
-            .map(|entry| entry.unwrap().path())
-            .find(|path| path.is_dir())
-            .expect("the index has a generation");
-        copy_folder(&generation, copy.path());
-        Self { shard: EdgeShard::load(copy.path(), None).unwrap(), _copy: copy }
+    /// An index of the names and descriptions of so many capabilities.
+    pub(crate) fn new(corpus: &Corpus, size: usize) -> Self {
+        let (embedders, mut index) = (BuiltInEmbedders::fast(), BruteForceIndex::default());
+        for (id, number) in (1..).zip(0..size) {
+            let document = corpus.document(number);
+            let text = |member: &str| document[member].as_str().unwrap().to_owned();
+            let (name, description) = (text("name"), text("description"));
+            let source = EmbeddingSource {
+                name: &name,
+                description: &description,
+                ..EmbeddingSource::default()
+            };
+            let text = index_text(&source);
+            index.add(CapabilityId(id), &text.sparse, embedders.embed_document(&text.dense));
+        }
+        Self(index)
     }
 
-    /// One dense and one sparse query; how many points they give.
+    /// The number of points that a query finds.
     pub(crate) fn query(&self, probe: &SearchQuery) -> usize {
-        let dense = probe.dense.clone().map(VectorInternal::Dense);
-        let (indices, values) = (probe.sparse.indices.clone(), probe.sparse.values.clone());
-        let sparse = Vector::new_sparse(indices, values).ok().map(|Vector(sparse)| sparse);
-        let dense = dense.map_or(0, |query| self.nearest("dense", query));
-        let sparse = sparse.map_or(0, |query| self.nearest("sparse", query));
-        dense + sparse
-    }
-
-    fn nearest(&self, vector: &str, query: VectorInternal) -> usize {
-        let query = NamedQuery { query, using: Some(vector.to_owned()) };
-        let request = QueryRequest {
-            prefetches: Vec::new(),
-            query: Some(ScoringQuery::Vector(QueryEnum::Nearest(query))),
-            filter: None,
-            score_threshold: None,
-            limit: CANDIDATE_LIMIT,
-            offset: 0,
-            params: None,
-            with_vector: WithVector::Bool(false),
-            with_payload: WithPayloadInterface::Bool(false),
-        };
-        self.shard.query(request).unwrap().len()
+        self.0.find(probe, CANDIDATE_LIMIT).len()
     }
 }
 

@@ -56,14 +56,9 @@ impl Shelf {
         futures::future::join_all((0..PUBLISHERS).map(|_| publisher())).await;
     }
 
-    /// Waits until the index has nothing left to do: what its graph lacks is not enough to make it
-    /// anew.
+    /// Waits until searches see everything.
     pub(crate) async fn settle(&self) {
-        loop {
-            let status = self.app.index_status().await.unwrap();
-            if status.points < 10_000 || status.fresh < 2_000 {
-                return;
-            }
+        while self.app.index_lag().await.unwrap() > 0 {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -9,8 +9,7 @@
 //!
 //! All sides answer the same queries in turns, in this process and on the same files: the registry with
 //! and without the sentence encoder, through its router, from the bytes of a request to the bytes of its
-//! answer; the index by itself, one dense and one sparse query for each clause. All have the engine's graph that a registry has
-//! made when publishing has rested for some seconds. Memory and start are those of the program.
+//! answer; a scan that compares each point with each clause. Memory and start are those of the program.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set up its world has to fail")]
 #![expect(clippy::print_stdout, reason = "the tables are what a bench is for")]
@@ -73,12 +72,10 @@ async fn measure(corpus: &Corpus, size: usize, ready_with_none: Duration) {
         took.as_secs_f64(),
         size as f64 / took.as_secs_f64()
     );
-    let began = Instant::now();
     shelf.settle().await;
-    println!("  the engine's graph was made in another {:.1} s", began.elapsed().as_secs_f64());
     shelf.close().await;
 
-    compare(corpus, folder.path()).await;
+    compare(corpus, size, folder.path()).await;
     let process = Process::start(folder);
     println!(
         "  ready in {:.0} ms ({:.2}× of none)",
@@ -91,8 +88,8 @@ async fn measure(corpus: &Corpus, size: usize, ready_with_none: Duration) {
 }
 
 /// Measures the registry with and without the sentence encoder beside the bare index.
-async fn compare(corpus: &Corpus, folder: &Path) {
-    let bare = Bare::open(folder);
+async fn compare(corpus: &Corpus, size: usize, folder: &Path) {
+    let bare = Bare::new(corpus, size);
     let copy = tempfile::tempdir().unwrap();
     copy_folder(folder, copy.path());
     let quality = Shelf::open(folder, Embedder::built_in()).await;

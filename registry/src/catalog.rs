@@ -116,6 +116,15 @@ impl Catalog {
         if self.search.index.is_ready() { Ok(()) } else { Err(Error::IndexNotReady) }
     }
 
+    /// The number of changes that searches do not see yet.
+    ///
+    /// # Errors
+    /// Fails when the store does not respond.
+    pub(crate) async fn index_lag(&self) -> Result<u64, Error> {
+        let latest = self.versions.store.read_outbox(ChangeSeq::default(), 0).await?.latest;
+        Ok(latest.0.saturating_sub(self.search.index.applied().0).unsigned_abs())
+    }
+
     /// The status of the live index, and of the one that is being built.
     ///
     /// # Errors

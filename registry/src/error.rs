@@ -65,11 +65,10 @@ a2s::error_table! {
     // Start.
     DatabaseUnusable = "A2S260", 500, "database cannot be opened", "Check the address, the password and the permissions, and check that it is the database of a registry; `docs/operations.md` lists the requirements for PostgreSQL.";
     DatabaseNewer = "A2S261", 500, "database from a newer version", "Use the newer version of the program, or restore an older database.";
-    IndexInUse = "A2S262", 500, "index folder in use by another process", "Stop the other process, or use another data folder.";
-    IndexUnusable = "A2S263", 500, "index folder cannot be used", "Check that the path is a folder that the registry can write to.";
+    IndexUnusable = "A2S263", 500, "search index not in this build", "Use a build with the feature that the message names.";
     EmbedderUnusable = "A2S264", 500, "embedder cannot be used", "Use `builtin`, the address of an OpenAI-compatible API with `--embedding-model`, or the folder of an uncased BERT sentence transformer.";
     IndexServerUnusable = "A2S265", 503, "search index server cannot be used", "Check the address, key and version of the Qdrant server; `docs/operations.md` lists the requirements. Use the port of its gRPC API, usually 6334.";
-    DatabaseMissing = "A2S266", 500, "database missing", "If you moved, replaced or removed the database on purpose, remove the lock file or the index folder that the message names, and start again. Otherwise put back the database with its log (`-wal`), or restore a backup.";
+    DatabaseMissing = "A2S266", 500, "database missing", "If you moved, replaced or removed the database on purpose, remove the lock file that the message names, and start again. Otherwise put back the database with its log (`-wal`), or restore a backup.";
     // Tokens and owners.
     BadToken = "A2S270", 422, "invalid token", "Correct the member that the message names.";
     TokenTaken = "A2S271", 409, "token name already taken", "Choose another name, or revoke that token first: `a2s tokens revoke NAME`.";
@@ -387,14 +386,11 @@ impl Error {
             },
             Self::Vectors(error) => match error {
                 vectors::Error::NotReady => ErrorKind::IndexNotReady,
-                vectors::Error::Failed(_)
-                | vectors::Error::DiskFull(_)
-                | vectors::Error::Unavailable(_) => ErrorKind::IndexUnavailable,
-                vectors::Error::Unusable(_) => ErrorKind::IndexServerUnusable,
-                vectors::Error::InUse(_) => ErrorKind::IndexInUse,
-                vectors::Error::Folder { .. } | vectors::Error::NotBuilt(_) => {
-                    ErrorKind::IndexUnusable
+                vectors::Error::Failed(_) | vectors::Error::Unavailable(_) => {
+                    ErrorKind::IndexUnavailable
                 }
+                vectors::Error::Unusable(_) => ErrorKind::IndexServerUnusable,
+                vectors::Error::NotBuilt(_) => ErrorKind::IndexUnusable,
             },
             Self::Embedder(error) => match error {
                 embed::Error::Unavailable(_) => ErrorKind::EmbedderUnavailable,
@@ -442,10 +438,7 @@ fn vectors_text(error: &vectors::Error) -> &'static str {
         vectors::Error::Failed(_) | vectors::Error::Unavailable(_) => {
             "the search index did not respond"
         }
-        vectors::Error::DiskFull(_) => "the disk of the search index has too little free space",
         vectors::Error::Unusable(_) => "the server of the search index cannot be used",
-        vectors::Error::InUse(_) => "the index folder is in use by another process",
-        vectors::Error::Folder { .. } => "the index folder cannot be used",
         vectors::Error::NotBuilt(_) => "this build has no engine for this search index",
     }
 }
@@ -477,7 +470,6 @@ mod tests {
             Error::Internal(secret.into()),
             Error::Store(store::Error::unavailable(secret)),
             Error::Vectors(vectors::Error::Failed(secret.to_owned())),
-            Error::Vectors(vectors::Error::DiskFull(secret.to_owned())),
             Error::Vectors(vectors::Error::Unavailable(secret.to_owned())),
             Error::Vectors(vectors::Error::Unusable(secret.to_owned())),
             Error::Embedder(embed::Error::Unavailable(secret.to_owned())),

@@ -12,7 +12,7 @@
 //! | missing, broken, or lacks documents | one by the built-in embedder, which takes seconds; searches fail until then |
 //! | of an embedder that is not available any more | the same; until then searches use words alone |
 //! | of another embedder than the configured one | one by the configured embedder, however long that takes |
-//! | worn, or a rebuild is requested | the same |
+//! | as it should be, and a rebuild is requested | the same |
 
 mod backoff;
 mod pending_embeddings;
@@ -56,8 +56,6 @@ const EMBED_DEADLINE: EmbedDeadline = EmbedDeadline::Short(Duration::from_secs(4
 const FLUSH_DELAY: Duration = Duration::from_secs(1);
 /// The number of changes after which a flush happens at once.
 const FLUSH_CHANGES: usize = 2048;
-/// The number of changes after which the indexer checks the index for wear.
-const CHECK_CHANGES: usize = 10_000;
 /// The number of failures in a row after which the index counts as broken.
 const FAILURES_BEFORE_REBUILD: u32 = 3;
 
@@ -70,8 +68,6 @@ struct IndexProgress {
     is_ready: bool,
     /// The index that is being built, if one is.
     building: Option<IndexBuilding>,
-    /// Set when the index is not written because the disk has too little space.
-    is_paused: bool,
 }
 
 /// The handle of the running indexer. Dropping it stops the indexer.
@@ -150,8 +146,7 @@ impl IndexerHandle {
     /// they will see it later.
     pub(crate) async fn wait_for(&self, seq: ChangeSeq, at_most: Duration) -> bool {
         self.follow_changes();
-        let is_settled = |progress: &IndexProgress| progress.applied >= seq || progress.is_paused;
-        self.wait(at_most, is_settled).await && self.progress.borrow().applied >= seq
+        self.wait(at_most, |progress| progress.applied >= seq).await
     }
 
     /// Lets the indexer look for changes soon.
@@ -169,9 +164,9 @@ impl IndexerHandle {
         self.progress.borrow().is_ready
     }
 
-    /// Returns true when the index is not written because its disk has too little space.
-    pub(crate) fn is_paused(&self) -> bool {
-        self.progress.borrow().is_paused
+    /// The last change that queries see.
+    pub(crate) fn applied(&self) -> ChangeSeq {
+        self.progress.borrow().applied
     }
 
     /// Waits until no index is being built.
@@ -259,8 +254,6 @@ struct SharedState {
 struct FlushState {
     /// Changes that are in the index but may not be on disk.
     unflushed: usize,
-    /// Changes since the index was last asked whether it is worn.
-    unchecked: usize,
     /// The time of the next flush.
     at: Option<Instant>,
 }
@@ -270,8 +263,6 @@ struct FlushState {
 struct IndexHealth {
     /// The number of failures in a row.
     failures: u32,
-    /// Set when a rebuild would improve the index.
-    needs_rebuild: bool,
     /// Set when the index failed again and again: it does not answer, whatever its state says.
     is_broken: bool,
 }
@@ -289,19 +280,13 @@ impl Indexer {
             };
             let wake = match &result {
                 Ok(()) => {
-                    // One that is about to begin may meet the same disk.
-                    if self.build.as_ref().is_none_or(|build| build.id.is_some()) {
-                        self.note_paused(false);
-                    }
                     (self.health.failures, pause) = (0, RetryBackoff::default());
                     [self.flush.at, self.others.next_check].into_iter().flatten().min()
                 }
                 Err(error) => {
                     self.note_failure(error);
                     let is_away = match error {
-                        Error::Vectors(
-                            vectors::Error::Unavailable(_) | vectors::Error::DiskFull(_),
-                        ) => true,
+                        Error::Vectors(vectors::Error::Unavailable(_)) => true,
                         Error::Store(_) => self.points.store.is_shared(),
                         _ => false,
                     };
@@ -327,7 +312,6 @@ impl Indexer {
         {
             self.note_failure(&error);
         }
-        self.vectors.close().await;
     }
 
     /// Does what an event asks for, and then everything that has to be done in any case.
@@ -433,22 +417,14 @@ impl Indexer {
 
     async fn flush(&mut self) -> Result<(), Error> {
         let Some(applied) = self.live.applied else { return Ok(()) };
-        if !self.vectors.flush().await? {
-            self.flush.at = Some(Instant::now() + FLUSH_DELAY);
-            return Ok(());
-        }
+        self.vectors.flush().await?;
         if let Some(index) = &self.live.id {
             self.points
                 .store
                 .advance_index(index, self.live.pending.persisted_up_to(applied))
                 .await?;
         }
-        self.flush.unchecked += self.flush.unflushed;
         (self.flush.unflushed, self.flush.at) = (0, None);
-        if self.flush.unchecked >= CHECK_CHANGES {
-            self.flush.unchecked = 0;
-            self.health.needs_rebuild |= self.vectors.status().await?.needs_rebuild;
-        }
         Ok(())
     }
 
@@ -467,36 +443,8 @@ impl Indexer {
         });
     }
 
-    /// Notes whether the disk has too little space.
-    fn note_paused(&self, is_paused: bool) {
-        let has_changed = self.progress.send_if_modified(|progress| {
-            // What there is answers meanwhile.
-            progress.is_ready |= is_paused && self.live.applied.is_some();
-            std::mem::replace(&mut progress.is_paused, is_paused) != is_paused
-        });
-        if has_changed {
-            self.metrics.index.paused.set(i64::from(is_paused));
-            if !is_paused {
-                tracing::info!(
-                    "the disk has space again; the registry writes the search index again"
-                );
-            }
-        }
-    }
-
     fn note_failure(&mut self, error: &Error) {
-        if let Error::Vectors(vectors::Error::DiskFull(why)) = error {
-            // Said once: it is tried again every few seconds.
-            if !self.progress.borrow().is_paused {
-                tracing::error!(
-                    why,
-                    "the registry stops writing the search index until the disk has more space"
-                );
-            }
-            self.note_paused(true);
-        } else {
-            self.log_failure(error);
-        }
+        self.log_failure(error);
         if self.build.is_none()
             && let Error::Vectors(error) = error
         {
@@ -506,12 +454,10 @@ impl Indexer {
         }
         self.health.failures = match error {
             Error::Vectors(vectors::Error::NotReady) => FAILURES_BEFORE_REBUILD,
-            // Nor a server of the index that does not, or a disk without space.
-            Error::Vectors(
-                vectors::Error::Unavailable(_)
-                | vectors::Error::Unusable(_)
-                | vectors::Error::DiskFull(_),
-            ) => self.health.failures,
+            // Nor a server of the index that does not.
+            Error::Vectors(vectors::Error::Unavailable(_) | vectors::Error::Unusable(_)) => {
+                self.health.failures
+            }
             Error::Vectors(_) => self.health.failures + 1,
             // A rebuild does not help a store that does not respond.
             _ => self.health.failures,

@@ -2,7 +2,7 @@
 //!
 //! [`App::open`] takes a configuration, a clock and a metrics registry; [`App::router`] returns the routes.
 //! Everything runs in this process: documents in SQLite unless a PostgreSQL server is configured, the
-//! search index in Qdrant Edge unless a Qdrant server is configured, and an embedder in the binary.
+//! search index in memory unless a Qdrant server is configured, and an embedder in the binary.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -83,9 +83,6 @@
 //! `io_matching` (compatible inputs and outputs). `index` is the task that keeps the index level with the
 //! store, and `embedding_service` has the embedders.
 
-#[cfg(not(any(feature = "qdrant-edge", feature = "qdrant-server")))]
-compile_error!("a registry needs a search engine: enable `qdrant-edge` or `qdrant-server`");
-
 mod backup;
 mod bm25;
 mod catalog;
@@ -154,9 +151,8 @@ pub const QUERY_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Config {
     /// The database of documents, outcomes and tokens.
     pub database: DatabaseAddress,
-    /// The location of the search index. The registry creates it when it is missing, and rebuilds it when
-    /// it belongs to another database: it is derived from the documents. An index of another embedder
-    /// answers until the new one is built.
+    /// The location of the search index. The registry creates it when it is missing: it is derived from the
+    /// documents. An index of another embedder answers until the new one is built.
     pub index: IndexLocation,
     /// An embedding model, which turns text into vectors.
     pub embedder: Embedder,
@@ -182,7 +178,7 @@ impl Config {
     pub fn in_folder(folder: &Path, token: Option<Secret>) -> Self {
         Self {
             database: folder.join("registry.sqlite").to_string_lossy().into_owned().into(),
-            index: IndexLocation::Folder(folder.join("index")),
+            index: IndexLocation::Memory,
             embedder: Embedder::built_in(),
             query_timeout: QUERY_TIMEOUT,
             learn: false,
@@ -244,10 +240,10 @@ impl App {
     /// Opens the database and the index, and starts to bring the index level with the documents.
     ///
     /// # Errors
-    /// When the database cannot be opened, was made by a newer version, or is empty although the index was
-    /// made from one; or when the index folder or server cannot be used. An index server that is away is
-    /// not an error: the registry waits for it. A missing or broken index is not an error: the registry
-    /// rebuilds it. Nor is an embedder that does not answer: the built-in one takes over.
+    /// When the database cannot be opened or was made by a newer version, or the index server cannot be used.
+    /// An index server that is away is not an error: the registry waits for it. A missing or broken index is
+    /// not an error: the registry rebuilds it. Nor is an embedder that does not answer: the built-in one takes
+    /// over.
     pub async fn open(
         config: Config,
         clock: Clock,
@@ -258,17 +254,7 @@ impl App {
             store::ErrorKind::Lost => Error::DatabaseMissing(error.to_string()),
             _ => error.into(),
         })?;
-        let store::ChangeOutbox { identity, latest, .. } =
-            store.read_outbox(store::ChangeSeq::default(), 0).await?;
-        if latest == store::ChangeSeq::default()
-            && let Some(index) = vectors::find_foreign_index(&config.index, &identity)
-        {
-            store.close().await;
-            let message = format!(
-                "the database is new, but the search index in `{index}` belongs to another database"
-            );
-            return Err(Error::DatabaseMissing(message));
-        }
+        let identity = store.read_outbox(store::ChangeSeq::default(), 0).await?.identity;
         store.set_learning(config.learn, clock()).await?;
         let meaning = Arc::new(EmbeddingService::new(
             config.embedder,
@@ -278,7 +264,9 @@ impl App {
             metrics.clone(),
         )?);
         let embedders = [meaning.configured(), meaning.built_in()].map(|e| e.id().to_owned());
-        let vectors = vectors::open(config.index, identity.clone(), embedders.into()).await?;
+        let vectors =
+            vectors::open(config.index, Arc::clone(&store), identity.clone(), embedders.into())
+                .await?;
         let documents = Arc::new(DocumentReader::new(Arc::clone(&store), metrics.damaged.clone()));
         let live = Arc::new(LiveVersionCache::new(Arc::clone(&store)));
         tokio::spawn({
@@ -371,11 +359,12 @@ impl App {
         self.shared.catalog.index_status().await
     }
 
-    /// Returns true when the search index is not written, because its disk has too little space. Searches
-    /// still use its current content.
-    #[must_use]
-    pub fn is_index_paused(&self) -> bool {
-        self.shared.catalog.search.index.is_paused()
+    /// Returns the number of stored changes that searches do not see yet.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn index_lag(&self) -> Result<u64, Error> {
+        self.shared.catalog.index_lag().await
     }
 
     /// Returns the search index that is being built, if there is one.

@@ -26,7 +26,6 @@ pub(crate) struct IndexMetrics {
     pub(crate) lag: Gauge,
     pub(crate) failures: Counter,
     pub(crate) rebuilds: Counter,
-    pub(crate) paused: Gauge,
     pub(crate) build_done: Gauge,
     pub(crate) build_size: Gauge,
 }
@@ -98,11 +97,6 @@ impl Metrics {
                     registry,
                     "index_rebuilds",
                     "Number of builds of the search index from the stored documents",
-                ),
-                paused: register(
-                    registry,
-                    "index_paused",
-                    "1 while the registry does not write the search index, because its disk has too little space",
                 ),
                 build_done: register(
                     registry,

@@ -47,6 +47,9 @@ pub use crate::vectors::{SearchQuery, VectorHit};
 /// ranking.
 pub const CANDIDATE_LIMIT: usize = 100;
 
+/// The products that a processor adds side by side.
+const LANES: usize = 8;
+
 /// The texts to search with: an intent, and its clauses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntentTexts {
@@ -286,10 +289,17 @@ pub(crate) fn rarity(all: usize, with: usize) -> f32 {
 
 /// Returns the cosine of two vectors of length one; 0 when one of them is missing.
 pub(crate) fn cosine(probe: Option<&[f32]>, point: Option<&[f32]>) -> f32 {
-    match (probe, point) {
-        (Some(probe), Some(point)) => probe.iter().zip(point).map(|(a, b)| a * b).sum(),
-        _ => 0.0,
+    let (Some(probe), Some(point)) = (probe, point) else { return 0.0 };
+    let (probe, rest_of_probe) = probe.as_chunks::<LANES>();
+    let (point, rest_of_point) = point.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for (probe, point) in probe.iter().zip(point) {
+        for ((sum, a), b) in sums.iter_mut().zip(probe).zip(point) {
+            *sum += a * b;
+        }
     }
+    let rest = rest_of_probe.iter().zip(rest_of_point).map(|(a, b)| a * b);
+    sums.into_iter().chain(rest).sum()
 }
 
 /// Returns the positions of the highest scores, the highest first.
@@ -306,6 +316,7 @@ mod tests {
     use crate::embed::{CAPABILITIES, Embedder, EmbeddingSource, IndexedText, index_text};
     use crate::store::ChangeSeq;
     use crate::store::indexes::IndexId;
+    use crate::tests::database::Folder;
     use crate::vectors::{self, IndexChange, IndexLocation, IndexPoint, PointFilter};
 
     const INTENTS: [&str; 8] = [
@@ -329,7 +340,6 @@ mod tests {
     #[tokio::test]
     async fn a_scan_finds_what_the_engine_finds_with_the_same_scores() {
         let (embedder, embedders) = (BuiltIn::new(), BuiltInEmbedders::fast());
-        let folder = tempfile::tempdir().unwrap();
         let identity = vectors::IndexIdentity {
             id: IndexId("test".to_owned()),
             store: "test".to_owned(),
@@ -338,13 +348,11 @@ mod tests {
             scale: embedder.scale(),
             format: vectors::FORMAT,
         };
-        let engine = vectors::open(
-            IndexLocation::Folder(folder.path().to_owned()),
-            identity.store.clone(),
-            Vec::new(),
-        )
-        .await
-        .unwrap();
+        let folder = Folder::with_file();
+        let store = crate::store::open(&folder.config(None).database).await.unwrap();
+        let store_id = identity.store.clone();
+        let engine =
+            vectors::open(IndexLocation::Memory, store, store_id, Vec::new()).await.unwrap();
         let mut scan = BruteForceIndex::default();
         let mut points = Vec::new();
         for (capability, text) in texts() {
@@ -388,8 +396,6 @@ mod tests {
                 );
             }
         }
-        drop(live);
-        engine.close().await;
     }
 
     fn requested_outputs_rank_first(embedders: &BuiltInEmbedders) {

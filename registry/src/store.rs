@@ -67,7 +67,7 @@ impl std::fmt::Debug for DatabaseAddress {
 const MAX_REMEMBERED_RUNS: i64 = 1_000_000;
 
 /// The id of a capability in this store. It is never used for another one, even after a manual deletion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CapabilityId(pub i64);
 
 /// The id of a version in this store.

@@ -4,14 +4,12 @@
 //! whatever happens to it, it is built again from the store. Engines only fetch; how the two
 //! scores become one is decided in [`crate::rank_fusion`], so every engine ranks alike.
 
-#[cfg(feature = "qdrant-edge")]
-mod edge;
 mod filter;
+mod memory;
 #[cfg(feature = "qdrant-server")]
 mod qdrant;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use a2s::{Secret, TaskFormat};
@@ -22,13 +20,13 @@ use semver::{Version, VersionReq};
 use crate::bm25::SparseVector;
 use crate::embed::SimilarityScale;
 use crate::store::indexes::IndexId;
-use crate::store::{CapabilityId, ChangeSeq};
+use crate::store::{CapabilityId, ChangeSeq, RegistryStore};
 
 /// The location of a search index.
 #[derive(Debug, Clone)]
 pub enum IndexLocation {
-    /// A folder of this machine, with the engine in this process.
-    Folder(PathBuf),
+    /// The memory of this process, with a copy in the database.
+    Memory,
     /// A Qdrant server.
     Qdrant(QdrantConfig),
 }
@@ -47,12 +45,15 @@ pub struct QdrantConfig {
     pub replicas: Option<u32>,
 }
 
-/// A capability in the index.
-#[derive(Debug, Clone, PartialEq)]
+/// A capability in the index. Its text form lacks the id and the vectors, which are stored as bytes.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct IndexPoint {
+    #[serde(skip)]
     pub(crate) capability: CapabilityId,
     /// The dense vector, of length one; absent when the text has no meaning to the embedder.
+    #[serde(skip)]
     pub(crate) dense: Option<Vec<f32>>,
+    #[serde(skip)]
     pub(crate) sparse: SparseVector,
     /// The services it talks to, as domains.
     pub(crate) domains: Vec<String>,
@@ -135,6 +136,7 @@ pub struct VectorHit {
 
 /// One list of the hits of a probe, each with both scores: by meaning and by words. A point without a
 /// vector has cosine 0.
+#[cfg(feature = "qdrant-server")]
 fn merge_hits(
     near: impl IntoIterator<Item = Result<(CapabilityId, f32), Error>>,
     best: impl IntoIterator<Item = Result<(CapabilityId, f32), Error>>,
@@ -168,9 +170,8 @@ pub(crate) struct IndexState {
     pub(crate) points: Option<usize>,
     /// The number of changes that its graph lacks: at most this many points are compared one by one.
     pub(crate) fresh: usize,
-    /// Set when a rebuild would improve the index.
-    pub(crate) needs_rebuild: bool,
-    /// The last change that a point of the index knows, when other registries may change the index.
+    /// The last change that the index knows by itself: of its newest point, when other registries may change
+    /// the index, or of its copy when it was read.
     pub(crate) as_of: Option<ChangeSeq>,
 }
 
@@ -221,9 +222,8 @@ pub(crate) trait VectorIndex: Send + Sync + std::fmt::Debug {
     /// points of a later change stay, however late a change arrives.
     async fn apply(&self, changes: Vec<IndexChange>, as_of: ChangeSeq) -> Result<(), Error>;
 
-    /// Writes every change so far to disk. Returns false when that must wait because the engine works on
-    /// its files; call it again later.
-    async fn flush(&self) -> Result<bool, Error>;
+    /// Writes every change so far to disk.
+    async fn flush(&self) -> Result<(), Error>;
 
     /// Begins a new index alongside the live one, in place of any that was begun before.
     async fn begin(&self, identity: IndexIdentity) -> Result<(), Error>;
@@ -237,9 +237,6 @@ pub(crate) trait VectorIndex: Send + Sync + std::fmt::Debug {
 
     /// The state of the live index.
     async fn status(&self) -> Result<IndexState, Error>;
-
-    /// Writes every change to disk and closes the files.
-    async fn close(&self);
 }
 
 /// An index that serves queries as long as it is held.
@@ -264,43 +261,29 @@ pub(crate) trait IndexReader: Send + Sync + std::fmt::Debug {
     ) -> Result<BTreeMap<CapabilityId, String>, Error>;
 }
 
-/// Opens the index of a store, whatever its embedder. It can be used even if its location is empty: then
-/// `status` reports that, and a rebuild fixes it. If there are several indexes, the one of the first
-/// embedder in `embedders` that has one answers.
+/// Opens the index of a store with this identity, whatever its embedder. It can be used even if its location
+/// is empty: then `status` reports that, and a rebuild fixes it. If there are several indexes, the one of the
+/// first embedder in `embedders` that has one answers.
 ///
 /// # Errors
-/// When the folder cannot be used, or another process uses it; when the server can never be used with this
-/// configuration. A server that is away may come back.
+/// When the server can never be used with this configuration. A server that is away may come back.
 pub(crate) async fn open(
     place: IndexLocation,
-    store: String,
+    store: Arc<dyn RegistryStore>,
+    identity: String,
     embedders: Vec<String>,
 ) -> Result<Arc<dyn VectorIndex>, Error> {
-    #[cfg(not(feature = "qdrant-server"))]
-    let _ = embedders;
     match place {
-        #[cfg(feature = "qdrant-edge")]
-        IndexLocation::Folder(folder) => Ok(Arc::new(edge::EdgeIndex::open(folder, store).await?)),
-        #[cfg(not(feature = "qdrant-edge"))]
-        IndexLocation::Folder(_) => Err(Error::NotBuilt("qdrant-edge")),
+        IndexLocation::Memory => {
+            Ok(Arc::new(memory::MemoryIndex::open(store, identity, embedders)?))
+        }
         #[cfg(feature = "qdrant-server")]
         IndexLocation::Qdrant(config) => {
-            Ok(Arc::new(qdrant::QdrantIndex::open(config, store, embedders).await?))
+            Ok(Arc::new(qdrant::QdrantIndex::open(config, identity, embedders).await?))
         }
         #[cfg(not(feature = "qdrant-server"))]
         IndexLocation::Qdrant(_) => Err(Error::NotBuilt("qdrant-server")),
     }
-}
-
-/// Returns the folder of the index, when it belongs to another store.
-pub(crate) fn find_foreign_index(place: &IndexLocation, store: &str) -> Option<String> {
-    let IndexLocation::Folder(folder) = place else { return None };
-    #[cfg(feature = "qdrant-edge")]
-    let made_from = edge::read_store_identity(folder);
-    #[cfg(not(feature = "qdrant-edge"))]
-    let made_from: Option<String> = None;
-    made_from.filter(|made_from| made_from != store)?;
-    Some(folder.display().to_string())
 }
 
 /// An error of the index. The engine's message is for the log, not for callers.
@@ -312,10 +295,7 @@ pub enum Error {
     /// The engine failed.
     #[error("{0}")]
     Failed(String),
-    /// The disk has too little space to write; it may have more later.
-    #[error("{0}")]
-    DiskFull(String),
-    /// The server does not respond; it may respond later.
+    /// The server, or the database with the copy, does not respond; it may respond later.
     #[error("{0}")]
     Unavailable(String),
     /// The server will not answer until an operator fixes it or the configuration.
@@ -324,17 +304,6 @@ pub enum Error {
     /// This build lacks the feature with the engine.
     #[error("this build has no engine for this index; build it with the feature `{0}`")]
     NotBuilt(&'static str),
-    /// Another process uses the folder.
-    #[error("another process uses `{0}`")]
-    InUse(String),
-    /// The folder cannot be read or written.
-    #[error("`{path}`: {source}")]
-    Folder {
-        /// The path in question.
-        path: String,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
 }
 
 impl Error {
@@ -342,13 +311,10 @@ impl Error {
     pub(crate) fn duplicate(&self) -> Self {
         match self {
             Self::NotReady => Self::NotReady,
-            Self::DiskFull(text) => Self::DiskFull(text.clone()),
             Self::Unavailable(text) => Self::Unavailable(text.clone()),
             Self::Unusable(text) => Self::Unusable(text.clone()),
             Self::NotBuilt(feature) => Self::NotBuilt(feature),
-            Self::Failed(_) | Self::InUse(_) | Self::Folder { .. } => {
-                Self::Failed(self.to_string())
-            }
+            Self::Failed(text) => Self::Failed(text.clone()),
         }
     }
 }

@@ -36,7 +36,10 @@ impl DataFolder {
         let lock = privacy::options().create(true).truncate(false).open(&lock_path);
         let lock = lock.map_err(|error| CliError::file_error(&lock_path, &error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Ok(()) => {
+                remove_old_index(path);
+                Ok(Self { path: path.to_owned(), _lock: lock })
+            }
             Err(std::fs::TryLockError::WouldBlock) => {
                 let message = format!("{} is in use by another process", path.display());
                 Err(CliError::cannot_serve(message)
@@ -85,6 +88,23 @@ impl DataFolder {
             write_private(&path, format!("{token}\n").as_bytes()).map_err(fail)?;
         }
         Ok(token)
+    }
+}
+
+/// Removes the search index of an earlier version, which had its own folder.
+fn remove_old_index(path: &Path) {
+    let index = path.join("index");
+    if !index.join("manifest.json").is_file() {
+        return;
+    }
+    match std::fs::remove_dir_all(&index) {
+        Ok(()) => tracing::info!(
+            folder = %index.display(),
+            "removed the search index of an earlier version; the registry makes it again from the documents"
+        ),
+        Err(error) => {
+            tracing::warn!(%error, folder = %index.display(), "an unused search index is still there");
+        }
     }
 }
 
@@ -150,6 +170,19 @@ mod tests {
         std::fs::write(&path, "mi").unwrap();
         assert_eq!(opened.token(Some("mine")).unwrap(), "mine");
         assert_eq!(opened.token(None).unwrap(), "mine");
+    }
+
+    #[test]
+    fn search_index_of_an_earlier_version_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = folder.path().join("index");
+        std::fs::create_dir_all(index.join("generation-1")).unwrap();
+        drop(DataFolder::open(folder.path(), "up").unwrap());
+        // It may be anything.
+        assert!(index.exists());
+        std::fs::write(index.join("manifest.json"), "{}").unwrap();
+        drop(DataFolder::open(folder.path(), "up").unwrap());
+        assert!(!index.exists());
     }
 
     #[cfg(unix)]

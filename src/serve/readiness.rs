@@ -73,16 +73,16 @@ impl ReadinessCheck {
             let is_ready = app.check_ready().await.is_ok();
             Some(ReadinessPart::new("executor", is_ready, "the executor is not ready"))
         };
-        let (registry_part, executor_part) = tokio::join!(registry_part, executor_part);
-        let index = registry.as_ref().map(|app| ReadinessPart {
-            is_optional: true,
-            ..ReadinessPart::new(
-                "search index",
-                !app.is_index_paused(),
-                "not updated, because its disk has too little space; searches use \
-                 its current content",
-            )
-        });
+        let (registry_part, executor_part, index) =
+            tokio::join!(registry_part, executor_part, index);
+        let index = async {
+            let lag = registry.as_ref()?.index_lag().await.ok()?;
+            let lacking = format!("{lag} changes behind the documents");
+            Some(ReadinessPart {
+                is_optional: true,
+                ..ReadinessPart::new("search index", lag == 0, &lacking)
+            })
+        };
         let guardian = guardian.as_ref().map(|app| {
             ReadinessPart::new(
                 "guardian",
@@ -151,13 +151,13 @@ mod tests {
         let registry = ReadinessPart::new("registry", true, "away");
         let index = ReadinessPart {
             is_optional: true,
-            ..ReadinessPart::new("search index", false, "paused")
+            ..ReadinessPart::new("search index", false, "behind")
         };
         let guardian = ReadinessPart::new("guardian", false, "no log");
-        assert_eq!(describe(&[registry, index]), "registry: ready\nsearch index: paused\n");
+        assert_eq!(describe(&[registry, index]), "registry: ready\nsearch index: behind\n");
         let index = ReadinessPart {
             is_optional: true,
-            ..ReadinessPart::new("search index", false, "paused")
+            ..ReadinessPart::new("search index", false, "behind")
         };
         assert_eq!([&index, &guardian].map(blocking_reason), [None, Some("no log")]);
         assert!(has_parameter("deep&verbose", "verbose") && has_parameter("verbose=1", "verbose"));

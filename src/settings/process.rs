@@ -13,9 +13,9 @@ use crate::cli_error::CliError;
 
 /// The default log filter. The vector engine warns of settings that do not matter in process; the MCP
 /// transport logs every session.
-const DEFAULT_LOG: &str = "info,qdrant_edge=error,rmcp=warn";
+const DEFAULT_LOG: &str = "info,rmcp=warn";
 /// The default log filter on a terminal, where a greeting replaces the messages.
-const TERMINAL_LOG: &str = "warn,qdrant_edge=error,rmcp=warn";
+const TERMINAL_LOG: &str = "warn,rmcp=warn";
 
 settings! {
     /// The settings of every service.

@@ -50,8 +50,7 @@ impl Indexer {
             None => Some(Arc::clone(meaning.built_in())),
             Some(embedder) => {
                 let is_wanted = embedder.id() == meaning.configured().id();
-                let is_good =
-                    is_wanted && !self.health.needs_rebuild && self.rebuild_waiters.is_empty();
+                let is_good = is_wanted && self.rebuild_waiters.is_empty();
                 (!is_good).then(|| Arc::clone(meaning.configured()))
             }
         }

@@ -20,11 +20,15 @@ impl Indexer {
         self.points.update_relations(VersionScope::WithoutCurrentRows).await?;
         self.vectors.refresh().await?;
         let index = self.live_index_id();
+        let status = self.vectors.status().await?;
         let indexed = match &index {
-            Some(index) => self.points.store.load_indexed_seq(index).await?,
+            Some(index) if self.vectors.is_shared() => {
+                self.points.store.load_indexed_seq(index).await?
+            }
+            // What it had when it was read: others may have written to its copy since.
+            Some(_) => status.as_of,
             None => None,
         };
-        let status = self.vectors.status().await?;
         // Read last: if others publish meanwhile, the index looks outdated, and not wrong.
         let outbox = self.points.store.read_outbox(ChangeSeq::default(), 0).await?;
         if let Some(known) = status.as_of.filter(|as_of| *as_of > outbox.latest) {
@@ -46,8 +50,7 @@ impl Indexer {
         };
         match indexed.filter(is_whole) {
             Some(indexed) => {
-                (self.live.id, self.health.needs_rebuild, self.live.settled) =
-                    (index, status.needs_rebuild, indexed);
+                (self.live.id, self.live.settled) = (index, indexed);
                 self.note_applied(indexed);
             }
             None => {
@@ -79,7 +82,10 @@ impl Indexer {
             self.live = LiveIndex::default();
             self.flush = FlushState::default();
         }
-        if let Some(index) = &self.live.id {
+        // Nobody else makes changes in an index of this process.
+        if let Some(index) = &self.live.id
+            && self.vectors.is_shared()
+        {
             self.live.settled =
                 self.points.store.load_indexed_seq(index).await?.unwrap_or_default();
         }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use a2s_api::Caller;
 use async_trait::async_trait;
@@ -26,8 +25,6 @@ struct Server {
     live: Mutex<Option<IndexIdentity>>,
     next: Mutex<Option<IndexIdentity>>,
     points: Mutex<BTreeMap<CapabilityId, IndexPoint>>,
-    /// Its disk takes nothing.
-    is_full: AtomicBool,
     /// How often somebody has looked which index answers.
     looks: watch::Sender<u32>,
 }
@@ -35,13 +32,6 @@ struct Server {
 impl Server {
     fn put(&self, point: IndexPoint) {
         self.points.lock().unwrap().insert(point.capability, point);
-    }
-
-    fn check(&self) -> Result<(), vectors::Error> {
-        match self.is_full.load(Ordering::SeqCst) {
-            true => Err(vectors::Error::DiskFull("full".to_owned())),
-            false => Ok(()),
-        }
     }
 
     /// The point of the capability that came last.
@@ -77,7 +67,6 @@ impl VectorIndex for Server {
     }
 
     async fn apply(&self, changes: Vec<IndexChange>, _: ChangeSeq) -> Result<(), vectors::Error> {
-        self.check()?;
         for change in changes {
             match change {
                 IndexChange::Upsert(point) => self.put(*point),
@@ -87,12 +76,11 @@ impl VectorIndex for Server {
         Ok(())
     }
 
-    async fn flush(&self) -> Result<bool, vectors::Error> {
-        Ok(true)
+    async fn flush(&self) -> Result<(), vectors::Error> {
+        Ok(())
     }
 
     async fn begin(&self, identity: IndexIdentity) -> Result<(), vectors::Error> {
-        self.check()?;
         *self.next.lock().unwrap() = Some(identity);
         Ok(())
     }
@@ -112,10 +100,8 @@ impl VectorIndex for Server {
 
     async fn status(&self) -> Result<IndexState, vectors::Error> {
         let points = Some(self.points.lock().unwrap().len());
-        Ok(IndexState { points, fresh: 0, needs_rebuild: false, as_of: None })
+        Ok(IndexState { points, fresh: 0, as_of: None })
     }
-
-    async fn close(&self) {}
 }
 
 /// An index that nobody searches in.
@@ -235,44 +221,6 @@ async fn late_vector_keeps_newer_changes() {
         let points = server.points.lock().unwrap().clone();
         assert_eq!(points.get(&newer.capability), Some(&newer), "{name}");
     }
-    index.close().await;
-    store.close().await;
-}
-
-#[tokio::test]
-async fn an_index_on_a_full_disk_pauses_and_goes_on() {
-    let folder = Folder::with_file();
-    let store = store::open(&folder.config(None).database).await.unwrap();
-    let server: Arc<Server> = Arc::default();
-    // It cannot even be made, and is made when there is space.
-    server.is_full.store(true, Ordering::SeqCst);
-    let index = start(&store, &server, Embedder::built_in());
-    assert!(index.wait(SOON, |progress| progress.is_paused).await);
-    assert!(!index.is_ready());
-    server.is_full.store(false, Ordering::SeqCst);
-    index.wait_until_built().await;
-    assert!(index.wait(SOON, |progress| !progress.is_paused).await);
-
-    server.is_full.store(true, Ordering::SeqCst);
-    let seq = publish(&store, "WalkDog", "1.0.0").await;
-    // Who publishes does not wait for an index that is not written.
-    assert!(!index.wait_for(seq, SOON).await);
-    assert!(index.is_paused() && index.is_ready());
-    let id = server.current_reader().unwrap().identity().id.clone();
-    server.is_full.store(false, Ordering::SeqCst);
-    let is_level = |progress: &IndexProgress| progress.applied >= seq && !progress.is_paused;
-    assert!(index.wait(SOON, is_level).await);
-    // It is the same index.
-    assert_eq!(server.current_reader().unwrap().identity().id, id);
-    index.close().await;
-
-    // A start on a full disk answers with what there is.
-    publish(&store, "FeedDog", "1.0.0").await;
-    server.is_full.store(true, Ordering::SeqCst);
-    let index = start(&store, &server, Embedder::built_in());
-    assert!(index.wait_until_ready(SOON).await);
-    assert!(index.is_paused());
-    assert_eq!(server.current_reader().unwrap().identity().id, id);
     index.close().await;
     store.close().await;
 }

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{ChangeSeq, Error};
+use super::{CapabilityId, ChangeSeq, Error};
+use crate::vectors::{IndexChange, IndexPoint};
 
 /// The most remembered indexes. An index that is forgotten is rebuilt at the next start.
 pub(super) const MAX_INDEXES: i64 = 1_000;
@@ -20,7 +21,7 @@ impl std::fmt::Display for IndexId {
     }
 }
 
-/// A store of the last change that each index has on disk.
+/// A store of the last change that each index has on disk, and of copies of the indexes in memory.
 #[async_trait]
 pub(crate) trait IndexStore: Send + Sync {
     /// Creates an id for a new index, which has no changes yet.
@@ -33,6 +34,35 @@ pub(crate) trait IndexStore: Send + Sync {
     /// never decreases, even when several registries share an index.
     async fn advance_index(&self, index: &IndexId, indexed: ChangeSeq) -> Result<(), Error>;
 
-    /// Deletes the record of an index.
+    /// Deletes the record of an index, with its copy.
     async fn delete_index(&self, index: &IndexId) -> Result<(), Error>;
+
+    /// Returns the identities of all complete copies with the last change that each of them has, the newest
+    /// copy first.
+    async fn list_index_copies(&self) -> Result<Vec<(String, ChangeSeq)>, Error>;
+
+    /// Returns at most `limit` points of a copy after a capability, in the order of the capabilities. A
+    /// capability without a live version has none. The result is `None` when the copy is damaged.
+    async fn load_index_points(
+        &self,
+        index: &IndexId,
+        after: CapabilityId,
+        limit: u32,
+    ) -> Result<Option<Vec<IndexPoint>>, Error>;
+
+    /// Writes changes into a copy, each with the last change of the store when it was made: it replaces
+    /// nothing that is newer. Nothing is written for an index that the store does not know.
+    async fn save_index_points(
+        &self,
+        index: &IndexId,
+        changes: &[(IndexChange, ChangeSeq)],
+    ) -> Result<(), Error>;
+
+    /// Writes a whole copy, which is complete then.
+    async fn save_index_copy(
+        &self,
+        index: &IndexId,
+        identity: &str,
+        changes: &[(IndexChange, ChangeSeq)],
+    ) -> Result<(), Error>;
 }

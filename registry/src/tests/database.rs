@@ -1,6 +1,6 @@
 //! Where the registries of tests keep what they are told: in a file, or, with
-//! `A2S_TEST_POSTGRES_URL`, in a database of their own on that server; and their search index: in a
-//! folder, or, with `A2S_TEST_QDRANT_URL`, on that server, where each database has indexes of its own.
+//! `A2S_TEST_POSTGRES_URL`, in a database of their own on that server; and their search index: in
+//! memory, or, with `A2S_TEST_QDRANT_URL`, on that server, where each database has indexes of its own.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use tempfile::TempDir;
-use test_support::{PostgresDatabase, copy_folder, postgres_server};
+use test_support::{PostgresDatabase, postgres_server};
 
 use crate::{Config, IndexLocation, QdrantConfig, Secret};
 
@@ -30,7 +30,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// One whose index is in it, whatever the environment says: for tests that look at its files.
+    /// One whose index is in memory, whatever the environment says: for tests of its copy.
     pub(crate) async fn with_index() -> Self {
         Self { qdrant: None, ..Self::new().await }
     }
@@ -69,8 +69,7 @@ impl Folder {
         config
     }
 
-    /// A copy, as a crash at this moment would leave it. The database is copied first: an index that
-    /// is ahead of it is harmless, the other way round would be a loss.
+    /// A copy, as a crash at this moment would leave it.
     pub(crate) async fn copy(&self) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let postgres = match &self.postgres {
@@ -84,8 +83,12 @@ impl Folder {
             }
         }
         assert!(self.qdrant.is_none(), "an index on a server is not copied with its folder");
-        copy_folder(&self.path().join("index"), &folder.path().join("index"));
         Self { folder, postgres, qdrant: None }
+    }
+
+    /// Removes the copies of all indexes in memory.
+    pub(crate) async fn forget_indexes(&self) {
+        self.database().await.execute("DELETE FROM search_index", &[]).await;
     }
 
     /// The database, as someone with a shell on the machine has it.

@@ -4,7 +4,7 @@ use super::database::{Behind, Folder};
 use super::world::{TOKEN, World, clock, document};
 use crate::store::ChangeSeq;
 use crate::store::indexes::IndexId;
-use crate::{App, Config, IndexLocation};
+use crate::{App, Config};
 
 fn shelf() -> [String; 3] {
     [
@@ -82,39 +82,24 @@ async fn missing_broken_or_foreign_index_is_rebuilt() {
     let World { app, mut folder, .. } = world;
     drop(app);
 
-    let index = |folder: &Folder| folder.path().join("index");
-    type Damage<'a> = &'a dyn Fn(&std::path::Path);
-    let damages: [(&str, Damage<'_>); 5] = [
-        ("the folder is gone", &|index| std::fs::remove_dir_all(index).unwrap()),
-        ("the manifest is garbage", &|index| {
-            std::fs::write(index.join("manifest.json"), "{garbage").unwrap();
-        }),
-        ("another embedder made it", &|index| {
-            let path = index.join("manifest.json");
-            let text = std::fs::read_to_string(&path).unwrap();
-            std::fs::write(path, text.replace("builtin", "another")).unwrap();
-        }),
-        ("its log has grown too long", &|index| {
-            for entry in std::fs::read_dir(index).unwrap() {
-                let log = entry.unwrap().path().join("wal");
-                if log.is_dir() {
-                    let file = std::fs::File::create(log.join("grown")).unwrap();
-                    file.set_len(80 * 1024 * 1024).unwrap();
-                }
-            }
-        }),
-        ("its files are gone", &|index| {
-            for entry in std::fs::read_dir(index).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    std::fs::remove_dir_all(&path).unwrap();
-                    std::fs::create_dir(&path).unwrap();
-                }
-            }
-        }),
+    let damages = [
+        ("it is gone", "DELETE FROM search_index"),
+        ("its identity is garbage", "UPDATE search_index SET identity = '{garbage'"),
+        (
+            "another embedder made it",
+            "UPDATE search_index SET identity = replace(identity, 'builtin', 'another')",
+        ),
+        (
+            "it is of another database",
+            "UPDATE search_index SET identity = replace(identity, '\"store\":\"', '\"store\":\"0')",
+        ),
+        ("its points are gone", "DELETE FROM search_point"),
+        ("a point is garbage", "UPDATE search_point SET facts = '{' WHERE capability = 2"),
+        ("a vector is too short", "UPDATE search_point SET dense = sparse WHERE capability = 2"),
+        ("terms are no terms", "UPDATE search_point SET sparse = dense WHERE capability = 2"),
     ];
     for (what, damage) in damages {
-        damage(&index(&folder));
+        folder.database().await.execute(damage, &[]).await;
         let world = World::open(folder).await;
         // An index of an embedder that nobody has any more answers by words until there is another.
         world.app.shared.catalog.search.index.wait_until_built().await;
@@ -128,37 +113,23 @@ async fn missing_broken_or_foreign_index_is_rebuilt() {
 }
 
 #[tokio::test]
-async fn an_index_of_another_database_is_not_used() {
-    let (one, other) = (World::with_index().await, World::with_index().await);
-    one.publish_all([document("Alpha", "1.0.0", "Waters the plants")]).await;
-    other.publish_all([document("Bravo", "1.0.0", "Feeds the cat")]).await;
-    one.app.close().await;
-    other.app.close().await;
-    let (World { app: app_one, folder: one, .. }, World { app: app_other, folder: other, .. }) =
-        (one, other);
-    drop((app_one, app_other));
-    std::fs::remove_dir_all(one.path().join("index")).unwrap();
-    std::fs::rename(other.path().join("index"), one.path().join("index")).unwrap();
-    let world = World::open(one).await;
-    assert_eq!(world.search("water the plants").await.names(), ["Alpha"]);
-    assert!(!world.search("feed the cat").await.names().contains(&"Bravo".to_owned()));
-}
-
-/// How far an index is, is a number of its own: what another one has followed is news to it.
-#[tokio::test]
-async fn an_index_that_was_away_while_another_followed_catches_up() {
+async fn a_copy_of_the_index_that_is_behind_catches_up() {
     let world = World::with_index().await;
     world.publish_all([document("FeedCat", "1.0.0", "Gives food to the cat")]).await;
     let folder = world.close().await;
-    let other = folder.path().join("another index");
-    let world =
-        World::open_with(folder, |config| config.index = IndexLocation::Folder(other)).await;
-    assert_eq!(world.search("give food to the cat").await.names(), ["FeedCat"]);
-    assert_eq!(world.metric("index_rebuilds_total"), "1");
+    let database = folder.database().await;
+    for table in ["search_index", "search_point"] {
+        database.execute(&format!("CREATE TABLE old_{table} AS SELECT * FROM {table}"), &[]).await;
+    }
     // Their number stays the same, so only the place in the changes tells that something is missing.
+    let world = World::open(folder).await;
     world.turn("FeedCat/1.0.0", "yank").await;
     world.publish_all([document("WaterPlants", "1.0.0", "Waters the plants")]).await;
     let folder = world.close().await;
+    folder.forget_indexes().await;
+    for table in ["search_index", "search_point"] {
+        database.execute(&format!("INSERT INTO {table} SELECT * FROM old_{table}"), &[]).await;
+    }
 
     let world = World::open(folder).await;
     assert_eq!(world.search("water the plants").await.names(), ["WaterPlants"]);
@@ -384,7 +355,7 @@ async fn a_database_that_was_not_closed_needs_its_log() {
 }
 
 #[tokio::test]
-async fn a_lost_database_beside_an_index_is_not_made_anew() {
+async fn a_lost_database_is_not_made_anew() {
     let world = World::open(Folder::with_file()).await;
     world.publish_all(shelf()).await;
     world.app.close().await;
@@ -400,12 +371,8 @@ async fn a_lost_database_beside_an_index_is_not_made_anew() {
         assert_eq!(error.code().id, "A2S266", "{error}");
         assert!(error.to_string().contains("registry.sqlite.lock"), "{error}");
     }
-    // Whoever begins anew says so, to the lock and to the index.
+    // Whoever begins anew says so.
     std::fs::remove_file(folder.path().join("registry.sqlite.lock")).unwrap();
-    let mut metrics = prometheus_client::registry::Registry::default();
-    let opened = App::open(folder.config(None), clock(), &mut metrics).await;
-    assert_eq!(opened.map(drop).unwrap_err().code().id, "A2S266");
-    std::fs::remove_dir_all(folder.path().join("index")).unwrap();
     let world = World::open(folder).await;
     assert_eq!(world.get("/v1/capabilities").await.json()["capabilities"], json!([]));
 }

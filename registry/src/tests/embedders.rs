@@ -31,7 +31,7 @@ impl World {
         Self::reopen(Folder::new().await, embedder).await
     }
 
-    /// The same with the index in its folder, whatever the environment says.
+    /// The same with the index in memory, whatever the environment says.
     async fn with_files(embedder: Embedder) -> Self {
         Self::reopen(Folder::with_index().await, embedder).await
     }
@@ -97,7 +97,7 @@ async fn an_endpoint_gives_vectors_for_documents_and_queries() {
     world.assert_first(BY_MEANING, "ListDogBreeds").await;
     world.assert_first("will it rain?", "GetForecast").await;
     let [wanted, _] = ids(&world);
-    let expected = json!({"embedder": wanted, "dimensions": DIMENSIONS, "points": 4, "fresh": 4, "building": null});
+    let expected = json!({"embedder": wanted, "dimensions": DIMENSIONS, "points": 4, "fresh": 0, "building": null});
     assert_eq!(world.index().await, expected);
     for request in endpoint.requests() {
         assert_eq!(request["model"], "mini");
@@ -127,7 +127,7 @@ async fn nothing_is_embedded_twice() {
 
     // Nor after the index is lost, nor by another process.
     let folder = world.close().await;
-    std::fs::remove_dir_all(folder.path().join("index")).unwrap();
+    folder.forget_indexes().await;
     let world = World::reopen(folder, endpoint.embedder("mini")).await;
     world.built().await;
     let again = endpoint.texts();

@@ -215,7 +215,7 @@ async fn runs_that_are_reported_to_one_registry_weigh_in_the_others() {
     let mut metrics = prometheus_client::registry::Registry::default();
     let folder = Folder::with_file();
     let mut config = one.folder.config(Some(TOKEN));
-    config.index = IndexLocation::Folder(folder.path().join("index"));
+    config.index = IndexLocation::Memory;
     let other = World::around(App::open(config, clock(), &mut metrics).await.unwrap(), folder);
     let hit = async || {
         let answer = other.search("give food to the cat").await;

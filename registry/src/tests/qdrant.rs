@@ -80,6 +80,14 @@ fn point(id: i64) -> IndexPoint {
     }
 }
 
+/// The index of an identity; that in memory has its copy in a database that is gone soon.
+async fn opened(place: IndexLocation, identity: &IndexIdentity) -> Arc<dyn VectorIndex> {
+    let database = Folder::with_file().config(None).database;
+    let store = crate::store::open(&database).await.unwrap();
+    let embedders = vec![identity.embedder.clone()];
+    vectors::open(place, store, identity.store.clone(), embedders).await.unwrap()
+}
+
 /// An index of this store with the built-in embedder, over the capabilities of the embedder's tests.
 async fn filled(place: IndexLocation, store: &str, id: &str) -> Arc<dyn VectorIndex> {
     let embedder = BuiltIn::new();
@@ -91,8 +99,7 @@ async fn filled(place: IndexLocation, store: &str, id: &str) -> Arc<dyn VectorIn
         scale: embedder.scale(),
         format: vectors::FORMAT,
     };
-    let vectors = vectors::open(place, store.to_owned(), vec![identity.embedder.clone()]);
-    let vectors = vectors.await.unwrap();
+    let vectors = opened(place, &identity).await;
     vectors.begin(identity).await.unwrap();
     let points = (1..).zip(CAPABILITIES).map(|(id, (name, description))| {
         let text = index_text(&EmbeddingSource { name, description, ..EmbeddingSource::default() });
@@ -112,11 +119,10 @@ fn fresh() -> String {
 }
 
 #[tokio::test]
-async fn a_server_finds_what_the_engine_in_the_process_finds() {
+async fn a_server_finds_what_the_index_in_memory_finds() {
     let Some(config) = told() else { return };
-    let folder = tempfile::tempdir().unwrap();
     let store = fresh();
-    let edge = filled(IndexLocation::Folder(folder.path().to_owned()), &store, "edge").await;
+    let memory = filled(IndexLocation::Memory, &store, "memory").await;
     let server = filled(IndexLocation::Qdrant(config), &store, "server").await;
     let held = |held: &[&str]| Some(held.iter().map(|text| (*text).to_owned()).collect());
     let filters = [
@@ -130,7 +136,7 @@ async fn a_server_finds_what_the_engine_in_the_process_finds() {
         PointFilter { version: Some("^1.2".parse().unwrap()), ..PointFilter::default() },
         PointFilter { version: Some("^9".parse().unwrap()), ..PointFilter::default() },
     ];
-    let (edge, server) = (edge.current_reader().unwrap(), server.current_reader().unwrap());
+    let (memory, server) = (memory.current_reader().unwrap(), server.current_reader().unwrap());
     let intents =
         ["pooch kinds", "Convert 20 dollars to yen, and then send a message", "xkcd 中文", "…"];
     for (intent, filter) in intents.iter().flat_map(|i| filters.iter().map(move |f| (i, f))) {
@@ -144,7 +150,7 @@ async fn a_server_finds_what_the_engine_in_the_process_finds() {
                 }
                 answers
             };
-            let (one, other) = (ask(&edge).await, ask(&server).await);
+            let (one, other) = (ask(&memory).await, ask(&server).await);
             let alike = |(a, b): (&VectorHit, &VectorHit)| {
                 a.capability == b.capability
                     && (a.cosine - b.cosine).abs() < 1e-4
@@ -153,7 +159,7 @@ async fn a_server_finds_what_the_engine_in_the_process_finds() {
             let of =
                 |a: &[VectorHit], b: &[VectorHit]| a.len() == b.len() && a.iter().zip(b).all(alike);
             let same = one.found.iter().zip(&other.found).all(|(a, b)| of(a, b));
-            // Both estimate it where there is a filter; its logarithm is what counts, so twice as many
+            // The server estimates it where there is a filter; its logarithm is what counts, so twice as many
             // are about as many.
             let about = one.matching_points <= 2 * other.matching_points
                 && other.matching_points <= 2 * one.matching_points;
@@ -161,7 +167,7 @@ async fn a_server_finds_what_the_engine_in_the_process_finds() {
         }
     }
     let ids = vec![CapabilityId(1), CapabilityId(3), CapabilityId(9999)];
-    assert_eq!(edge.cards(ids.clone()).await.unwrap(), server.cards(ids).await.unwrap());
+    assert_eq!(memory.cards(ids.clone()).await.unwrap(), server.cards(ids).await.unwrap());
 }
 
 #[tokio::test]
@@ -217,14 +223,12 @@ async fn a_collection_of_other_dimensions_is_no_index_and_is_replaced() {
         world.app.shared.catalog.search.vectors.current_reader().unwrap().identity().clone();
     let folder = world.close().await;
     // Something puts a collection with longer vectors, which says what the old one said, in its place.
-    let embedders = vec![identity.embedder.clone()];
     let other = IndexIdentity {
         id: IndexId("other".to_owned()),
         dimensions: identity.dimensions + 1,
         ..identity.clone()
     };
-    let vectors = vectors::open(IndexLocation::Qdrant(config), identity.store.clone(), embedders);
-    let vectors = vectors.await.unwrap();
+    let vectors = opened(IndexLocation::Qdrant(config), &identity).await;
     vectors.begin(other).await.unwrap();
     vectors.commit().await.unwrap();
     let world = World::open(folder).await;

@@ -70,7 +70,7 @@ impl World {
         Self::open(Folder::new().await).await
     }
 
-    /// One whose index is in its folder, whatever the environment says.
+    /// One whose index is in memory, whatever the environment says.
     pub(crate) async fn with_index() -> Self {
         Self::open(Folder::with_index().await).await
     }

@@ -275,8 +275,8 @@ impl super::VectorIndex for QdrantIndex {
         self.change(&live.alias, changes, as_of).await
     }
 
-    async fn flush(&self) -> Result<bool, Error> {
-        Ok(true)
+    async fn flush(&self) -> Result<(), Error> {
+        Ok(())
     }
 
     async fn begin(&self, identity: IndexIdentity) -> Result<(), Error> {
@@ -341,8 +341,7 @@ impl super::VectorIndex for QdrantIndex {
     }
 
     async fn status(&self) -> Result<IndexState, Error> {
-        const NOTHING: IndexState =
-            IndexState { points: None, fresh: 0, needs_rebuild: false, as_of: None };
+        const NOTHING: IndexState = IndexState { points: None, fresh: 0, as_of: None };
         let Ok(live) = self.live() else { return Ok(NOTHING) };
         let count = CountPoints {
             collection_name: live.alias.clone(),
@@ -369,10 +368,8 @@ impl super::VectorIndex for QdrantIndex {
             call_within(QUERY_CALL_TIMEOUT, self.connection.points().scroll(last)).await?.result;
         let as_of =
             last.first().and_then(|point| point.payload.get(AS_OF)?.as_integer()).map(ChangeSeq);
-        Ok(IndexState { points: Some(to_count(counted)), fresh, needs_rebuild: false, as_of })
+        Ok(IndexState { points: Some(to_count(counted)), fresh, as_of })
     }
-
-    async fn close(&self) {}
 }
 
 /// Checks that a change is visible.

@@ -2,9 +2,14 @@
 
 use async_trait::async_trait;
 
+use database::Transaction;
+
 use super::SqlStore;
+use crate::bm25::SparseVector;
+use crate::store::embeddings::{pack, unpack};
 use crate::store::indexes::{IndexId, IndexStore, MAX_INDEXES};
-use crate::store::{ChangeSeq, Error};
+use crate::store::{CapabilityId, ChangeSeq, Error};
+use crate::vectors::{IndexChange, IndexPoint};
 
 #[async_trait]
 impl IndexStore for SqlStore {
@@ -52,4 +57,135 @@ impl IndexStore for SqlStore {
             .await?;
         Ok(())
     }
+
+    async fn list_index_copies(&self) -> Result<Vec<(String, ChangeSeq)>, Error> {
+        let copies: Vec<(String, i64)> = self
+            .readers
+            .query(
+                "SELECT identity, indexed FROM search_index WHERE identity IS NOT NULL \
+                 ORDER BY number DESC",
+            )
+            .fetch_all()
+            .await?;
+        Ok(copies.into_iter().map(|(identity, indexed)| (identity, ChangeSeq(indexed))).collect())
+    }
+
+    async fn load_index_points(
+        &self,
+        index: &IndexId,
+        after: CapabilityId,
+        limit: u32,
+    ) -> Result<Option<Vec<IndexPoint>>, Error> {
+        let rows: Vec<PointRow> = self
+            .readers
+            .query(
+                "SELECT search_point.capability, dense, sparse, facts FROM search_point \
+                 JOIN search_index ON search_index.number = search_point.search_index \
+                 JOIN capability ON capability.id = search_point.capability \
+                 WHERE search_index.id = $1 AND search_point.capability > $2 \
+                 AND capability.head IS NOT NULL ORDER BY search_point.capability LIMIT $3",
+            )
+            .bind(&index.0)
+            .bind(after.0)
+            .bind(i64::from(limit))
+            .fetch_all()
+            .await?;
+        Ok(rows.into_iter().map(to_point).collect())
+    }
+
+    async fn save_index_points(
+        &self,
+        index: &IndexId,
+        changes: &[(IndexChange, ChangeSeq)],
+    ) -> Result<(), Error> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut transaction = self.begin_unlocked().await?;
+        save_changes(&mut transaction, index, changes).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn save_index_copy(
+        &self,
+        index: &IndexId,
+        identity: &str,
+        changes: &[(IndexChange, ChangeSeq)],
+    ) -> Result<(), Error> {
+        let mut transaction = self.begin_unlocked().await?;
+        save_changes(&mut transaction, index, changes).await?;
+        transaction
+            .query("UPDATE search_index SET identity = $1 WHERE id = $2")
+            .bind(identity)
+            .bind(&index.0)
+            .execute()
+            .await?;
+        Ok(transaction.commit().await?)
+    }
+}
+
+/// Capability, dense vector, sparse vector and the rest of a point.
+type PointRow = (i64, Vec<u8>, Vec<u8>, String);
+
+async fn save_changes(
+    transaction: &mut Transaction<'_>,
+    index: &IndexId,
+    changes: &[(IndexChange, ChangeSeq)],
+) -> Result<(), Error> {
+    for (change, as_of) in changes {
+        let query = match change {
+            IndexChange::Upsert(point) => transaction
+                .query(
+                    "INSERT INTO search_point \
+                     (search_index, capability, as_of, dense, sparse, facts) \
+                     SELECT number, $2, $3, $4, $5, $6 FROM search_index WHERE id = $1 \
+                     ON CONFLICT (search_index, capability) DO UPDATE SET as_of = excluded.as_of, \
+                     dense = excluded.dense, sparse = excluded.sparse, facts = excluded.facts \
+                     WHERE search_point.as_of <= excluded.as_of",
+                )
+                .bind(&index.0)
+                .bind(point.capability.0)
+                .bind(as_of.0)
+                .bind(pack(&point.dense))
+                .bind(pack_sparse(&point.sparse))
+                .bind(serde_json::to_string(&**point).map_err(Error::unavailable)?),
+            IndexChange::Remove(capability) => transaction
+                .query(
+                    "DELETE FROM search_point WHERE capability = $2 AND as_of <= $3 AND \
+                     search_index IN (SELECT number FROM search_index WHERE id = $1)",
+                )
+                .bind(&index.0)
+                .bind(capability.0)
+                .bind(as_of.0),
+        };
+        query.execute().await?;
+    }
+    Ok(())
+}
+
+/// Returns none for a row that was changed by hand.
+fn to_point((capability, dense, sparse, facts): PointRow) -> Option<IndexPoint> {
+    let mut point: IndexPoint = serde_json::from_str(&facts).ok()?;
+    point.capability = CapabilityId(capability);
+    point.dense = unpack(&dense)?;
+    point.sparse = unpack_sparse(&sparse)?;
+    Some(point)
+}
+
+fn pack_sparse(vector: &SparseVector) -> Vec<u8> {
+    let terms = vector.indices.iter().zip(&vector.values);
+    terms.flat_map(|(term, weight)| [term.to_le_bytes(), weight.to_le_bytes()]).flatten().collect()
+}
+
+fn unpack_sparse(bytes: &[u8]) -> Option<SparseVector> {
+    let (numbers, rest) = bytes.as_chunks::<4>();
+    let (pairs, half) = numbers.as_chunks::<2>();
+    let pairs =
+        pairs.iter().map(|[term, weight]| (u32::from_le_bytes(*term), f32::from_le_bytes(*weight)));
+    let (indices, values): (Vec<_>, Vec<_>) = pairs.unzip();
+    let is_sound = rest.is_empty()
+        && half.is_empty()
+        && indices.is_sorted_by(|a, b| a < b)
+        && values.iter().all(|weight| weight.is_finite());
+    is_sound.then_some(SparseVector { indices, values })
 }
