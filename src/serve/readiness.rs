@@ -73,8 +73,6 @@ impl ReadinessCheck {
             let is_ready = app.check_ready().await.is_ok();
             Some(ReadinessPart::new("executor", is_ready, "the executor is not ready"))
         };
-        let (registry_part, executor_part, index) =
-            tokio::join!(registry_part, executor_part, index);
         let index = async {
             let lag = registry.as_ref()?.index_lag().await.ok()?;
             let lacking = format!("{lag} changes behind the documents");
@@ -83,6 +81,8 @@ impl ReadinessCheck {
                 ..ReadinessPart::new("search index", lag == 0, &lacking)
             })
         };
+        let (registry_part, executor_part, index) =
+            tokio::join!(registry_part, executor_part, index);
         let guardian = guardian.as_ref().map(|app| {
             ReadinessPart::new(
                 "guardian",

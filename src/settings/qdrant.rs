@@ -24,7 +24,7 @@ settings! {
             value_name = "URL",
             value_parser = secret(),
             help = "The gRPC address of a Qdrant server for the search index, such as \
-                    https://qdrant.example:6334 [default: the folder `index` in the data folder]. Its key \
+                    https://qdrant.example:6334 [default: an index in memory]. Its key \
                     is in A2S_QDRANT_KEY (docs/operations.md)"
         )]
         url: Option<Secret>,

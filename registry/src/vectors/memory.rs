@@ -148,6 +148,20 @@ impl MemoryIndex {
         Ok(usable.min_by_key(|(identity, _)| rank(identity)))
     }
 
+    /// Removes the other copies of the same embedder: a registry that crashed has left them, or one that
+    /// built an index at the same time.
+    async fn remove_older_copies(&self, kept: &IndexIdentity) -> Result<(), store::Error> {
+        for (identity, _) in self.store.list_index_copies().await? {
+            if let Ok(identity) = serde_json::from_str::<IndexIdentity>(&identity)
+                && identity.embedder == kept.embedder
+                && identity.id != kept.id
+            {
+                self.store.delete_index(&identity.id).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn load(&self, identity: IndexIdentity, indexed: ChangeSeq) -> Result<Generation, Error> {
         let generation = Generation::new(identity, indexed);
         let mut after = CapabilityId(0);
@@ -240,7 +254,11 @@ impl VectorIndex for MemoryIndex {
         let copied = self.store.save_index_copy(&next.identity.id, &identity, &changes).await;
         copied.map_err(|error| unavailable(&error))?;
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.set_current(next);
+        self.set_current(Arc::clone(&next));
+        if let Err(error) = self.remove_older_copies(&next.identity).await {
+            // They do no harm, and the next new index tries again.
+            tracing::warn!(%error, "old copies of the search index could not be removed");
+        }
         Ok(())
     }
 

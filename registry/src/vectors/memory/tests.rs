@@ -188,6 +188,25 @@ async fn copy_is_complete_when_it_is_committed_and_follows_at_a_flush() {
 }
 
 #[tokio::test]
+async fn one_copy_of_an_embedder_is_kept_and_others_follow_it() {
+    let opened = Opened::new().await;
+    let (one, other) = (opened.index(), opened.index());
+    let build = async |index: &MemoryIndex| {
+        index.begin(identity(opened.store.create_index_id().await.unwrap())).await.unwrap();
+        index.commit().await.unwrap();
+        index.current_reader().unwrap().identity().id.clone()
+    };
+    let _ = build(&one).await;
+    let newer = build(&other).await;
+    let copies = opened.store.list_index_copies().await.unwrap();
+    assert_eq!(copies.len(), 1, "{copies:?}");
+    one.refresh().await.unwrap();
+    // Nobody else can have built one in a file.
+    let id = one.current_reader().unwrap().identity().id.clone();
+    assert_eq!(id == newer, opened.store.is_shared());
+}
+
+#[tokio::test]
 async fn point_of_other_dimensions_is_refused() {
     let opened = Opened::new().await;
     let index = opened.index();
