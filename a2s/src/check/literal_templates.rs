@@ -90,14 +90,13 @@ fn find_foreign_reference<'t>(
         is_certain || is_variable(reference.variable())
     };
     for (open, close, is_certain) in BRACKETS {
-        let found = text.match_indices(open).find_map(|(at, _)| {
+        let found = innermost_brackets(text, open, close).find_map(|(at, end)| {
             // `${` is the notation of A2S.
             if open == "{" && text[..at].ends_with('$') {
                 return None;
             }
-            let inner = text[at + open.len()..].split(close).next()?;
-            let end = at + open.len() + inner.len() + close.len();
-            let written = text.get(at..end)?;
+            let written = &text[at..end];
+            let inner = &text[at + open.len()..end - close.len()];
             let (reference, is_scoped) = read_reference(inner)?;
             is_meant(&reference, is_certain || is_scoped).then(|| (written, reference.to_string()))
         });
@@ -114,6 +113,31 @@ fn find_foreign_reference<'t>(
         let (reference, is_scoped) = read_reference(inner)?;
         let written = &text[at..=at + inner.len()];
         is_meant(&reference, is_scoped).then(|| (written, reference.to_string()))
+    })
+}
+
+/// Returns the ranges from an opening bracket to the next closing one, without those that contain another
+/// opening bracket: no reference does. The ranges do not overlap, so reading all of them is one pass.
+fn innermost_brackets<'t>(
+    text: &'t str,
+    open: &'t str,
+    close: &'t str,
+) -> impl Iterator<Item = (usize, usize)> + 't {
+    let mut openings = text.match_indices(open).map(|(at, _)| at).peekable();
+    let mut closing = None;
+    std::iter::from_fn(move || {
+        loop {
+            let at = openings.next()?;
+            let start = at + open.len();
+            let end = match closing.filter(|end| *end >= start) {
+                Some(end) => end,
+                None => start + text[start..].find(close)?,
+            };
+            closing = Some(end);
+            if openings.peek().is_none_or(|next| *next >= end) {
+                return Some((at, end + close.len()));
+            }
+        }
     })
 }
 
@@ -168,6 +192,18 @@ mod tests {
             "$.number",
         ] {
             assert_eq!(find(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn brackets_of_a_text_are_read_once() {
+        for (open, close, _) in BRACKETS {
+            let nested = format!("{}x{close}", open.repeat(1_000));
+            for text in [open.repeat(1_000), nested, format!("{open}x{close}").repeat(1_000)] {
+                let ranges = innermost_brackets(&text, open, close);
+                let read: usize = ranges.map(|(at, end)| end - at).sum();
+                assert!(read <= text.len(), "{open}: {read} of {} bytes", text.len());
+            }
         }
     }
 }
