@@ -82,30 +82,39 @@ pub(super) fn is_expression(text: &str) -> bool {
         "$sourceDescriptions.",
         "$components.",
     ];
-    let text = text.trim_end();
-    let has_more = |begin: &&str| text.len() > begin.len() && text.starts_with(*begin);
-    WHOLE.contains(&text) || BEGINNINGS.iter().any(has_more)
+    // Blanks at the end are no part of an expression. Only the text after a known beginning is searched for
+    // them: a text can have many beginnings and a long end.
+    let is_blank_after =
+        |begin: &&str| text.strip_prefix(*begin).map(|rest| rest.trim_start().is_empty());
+    WHOLE.iter().any(|whole| is_blank_after(whole) == Some(true))
+        || BEGINNINGS.iter().any(|begin| is_blank_after(begin) == Some(false))
 }
 
 /// Splits a text into plain text and embedded expressions: `Bearer {$inputs.token}`.
 pub(super) fn split_expressions(text: &str) -> Vec<ExpressionPart<'_>> {
     let mut pieces = Vec::new();
-    let (mut rest, mut from) = (text, 0);
-    while let Some(at) = rest[from..].find("{$").map(|at| from + at) {
-        let Some(length) = rest[at..].find('}') else { break };
-        let inside = &rest[at + 1..at + length];
+    let (mut start, mut from) = (0, 0);
+    // Several openings can have one closing bracket, which is searched for once.
+    let mut closing = None;
+    while let Some(at) = text[from..].find("{$").map(|at| from + at) {
+        let known = closing.filter(|end| *end > at);
+        let Some(end) = known.or_else(|| text[at..].find('}').map(|length| at + length)) else {
+            break;
+        };
+        closing = Some(end);
+        let inside = &text[at + 1..end];
         if !is_expression(inside) {
             from = at + 1;
             continue;
         }
-        if at > 0 {
-            pieces.push(ExpressionPart::Text(&rest[..at]));
+        if at > start {
+            pieces.push(ExpressionPart::Text(&text[start..at]));
         }
         pieces.push(ExpressionPart::Expression(inside));
-        (rest, from) = (&rest[at + length + 1..], 0);
+        (start, from) = (end + 1, end + 1);
     }
-    if !rest.is_empty() {
-        pieces.push(ExpressionPart::Text(rest));
+    if start < text.len() {
+        pieces.push(ExpressionPart::Text(&text[start..]));
     }
     pieces
 }
@@ -161,6 +170,15 @@ mod tests {
                 ExpressionPart::Text("{c} {$steps.d.outputs.e")
             ]
         );
+    }
+
+    /// A search from each opening to the end of the text would not end within minutes.
+    #[test]
+    fn a_long_text_of_openings_is_split_in_one_pass() {
+        let openings = "{$".repeat(4 << 20);
+        for text in [format!("{openings}}}"), format!("{openings}{}}}", " ".repeat(4 << 20))] {
+            assert_eq!(split_expressions(&text), [ExpressionPart::Text(&text)]);
+        }
     }
 
     #[test]
