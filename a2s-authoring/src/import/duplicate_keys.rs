@@ -26,18 +26,19 @@ pub(super) struct DuplicateKeys {
 }
 
 impl DuplicateKeys {
-    /// Adds a key that appears at two positions. `position` is called only for a key that is listed.
-    pub(super) fn add(&mut self, path: &str, position: impl Fn() -> [TextPosition; 2]) {
+    /// Adds a key that appears at two positions. `locate` returns its path and the positions; it is called
+    /// only for a key that is listed, because the path of a deep key is long.
+    pub(super) fn add(&mut self, locate: impl FnOnce() -> (String, [TextPosition; 2])) {
         if self.listed.len() == MAX_LISTED {
             self.unlisted += 1;
             return;
         }
-        let [first, second] = position();
+        let (path, [first, second]) = locate();
         let reason = format!(
             "the key appears at line {}, column {} and again at line {}, column {}; the import uses the later value only",
             first.line, first.column, second.line, second.column
         );
-        self.listed.push(ImportWarning::new(path, reason));
+        self.listed.push(ImportWarning::new(&path, reason));
     }
 
     pub(super) fn into_warnings(self) -> Vec<ImportWarning> {
@@ -126,14 +127,16 @@ fn add_key<'t>(
     let Some(OpenCollection::Object(keys, current)) = open.last_mut() else { return };
     *current = written;
     let Some(first) = keys.insert(unescape(written), at) else { return };
-    let mut path = String::new();
-    for collection in open.iter() {
-        match collection {
-            OpenCollection::Array(index) => push_item(&mut path, *index),
-            OpenCollection::Object(_, key) => push_member(&mut path, &unescape(key)),
+    found.add(|| {
+        let mut path = String::new();
+        for collection in open.iter() {
+            match collection {
+                OpenCollection::Array(index) => push_item(&mut path, *index),
+                OpenCollection::Object(_, key) => push_member(&mut path, &unescape(key)),
+            }
         }
-    }
-    found.add(&path, || [first, at].map(|offset| position_of(text, offset)));
+        (path, [first, at].map(|offset| position_of(text, offset)))
+    });
 }
 
 /// Returns the key that the text between quotation marks means: two texts can mean one key.
@@ -187,5 +190,17 @@ mod tests {
         let found = places(&text);
         assert_eq!(found.len(), MAX_LISTED + 1);
         assert_eq!(found.last().unwrap(), ": 10 more keys appear twice");
+    }
+
+    #[test]
+    fn unlisted_keys_are_not_located() {
+        let (mut keys, mut located) = (DuplicateKeys::default(), 0);
+        for _ in 0..MAX_LISTED + 10 {
+            keys.add(|| {
+                located += 1;
+                (String::new(), [TextPosition::default(); 2])
+            });
+        }
+        assert_eq!((located, keys.unlisted), (MAX_LISTED, 10));
     }
 }

@@ -317,18 +317,19 @@ impl ValueBuilder {
 
     /// Reports the current key, which its object has already.
     fn report_duplicate(&mut self, earlier: TextPosition) {
-        let mut path = String::new();
-        for open in &self.open {
-            match &open.items {
-                ValueItems::Array(items) => duplicate_keys::push_item(&mut path, items.len()),
-                ValueItems::Object(object) => {
-                    let key = object.key.as_deref().unwrap_or_default();
-                    duplicate_keys::push_member(&mut path, key);
+        self.duplicates.add(|| {
+            let mut path = String::new();
+            for open in &self.open {
+                match &open.items {
+                    ValueItems::Array(items) => duplicate_keys::push_item(&mut path, items.len()),
+                    ValueItems::Object(object) => {
+                        let key = object.key.as_deref().unwrap_or_default();
+                        duplicate_keys::push_member(&mut path, key);
+                    }
                 }
             }
-        }
-        let positions = [earlier, self.position];
-        self.duplicates.add(&path, || positions);
+            (path, [earlier, self.position])
+        });
     }
 }
 
