@@ -74,6 +74,12 @@ pub fn query_vector(text: &str) -> SparseVector {
     SparseVector { indices, values }
 }
 
+/// Returns the rarity of a term that `with` of `all` points have, as the engines compute it.
+pub(crate) fn rarity(all: usize, with: usize) -> f32 {
+    let (all, with) = (all as f32, with as f32);
+    ((all - with + 0.5) / (with + 0.5)).ln_1p()
+}
+
 /// Returns the stems of the words of a text. Identifiers are split into words.
 pub(crate) fn terms(text: &str) -> Vec<String> {
     words_with_terms(text).into_iter().map(|(_, term)| term).collect()

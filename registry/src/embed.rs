@@ -26,7 +26,7 @@ use std::time::Duration;
 use a2s_api::SearchMode;
 
 use self::static_table::{EmbeddingTable, ValueWidth};
-pub(crate) use self::unit_vector::to_unit;
+pub(crate) use self::unit_vector::{cosine, to_unit};
 
 mod elsewhere;
 pub(crate) mod embeddings_response;

@@ -30,9 +30,11 @@ use std::ops::Range;
 use a2s::split_name;
 use a2s_intent::split_clauses;
 
-use crate::bm25::document_vector;
 pub use crate::bm25::{SparseVector, query_vector};
-use crate::embed::{BuiltIn, Embedding, QualityEmbedder, SentenceVector, elsewhere_heights};
+use crate::bm25::{document_vector, rarity};
+use crate::embed::{
+    BuiltIn, Embedding, QualityEmbedder, SentenceVector, cosine, elsewhere_heights,
+};
 pub use crate::fit::{FEATURES, FitEvidence, HitEvidence, STRONG_SCORE};
 pub use crate::learned_intents::{AcceptedIntent, LearnedMean, LearnedWeight};
 pub use crate::prerequisites::{DEMANDING_HITS, Prerequisite, lift_prerequisites};
@@ -46,9 +48,6 @@ pub use crate::vectors::{SearchQuery, VectorHit};
 /// The maximum number of candidates that each probe of a search takes from each of the two indexes for the
 /// ranking.
 pub const CANDIDATE_LIMIT: usize = 100;
-
-/// The products that a processor adds side by side.
-const LANES: usize = 8;
 
 /// The texts to search with: an intent, and its clauses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -279,27 +278,6 @@ impl BruteForceIndex {
         }
         scores
     }
-}
-
-/// Returns the rarity of a term that `with` of `all` points have, as the engines compute it.
-pub(crate) fn rarity(all: usize, with: usize) -> f32 {
-    let (all, with) = (all as f32, with as f32);
-    ((all - with + 0.5) / (with + 0.5)).ln_1p()
-}
-
-/// Returns the cosine of two vectors of length one; 0 when one of them is missing.
-pub(crate) fn cosine(probe: Option<&[f32]>, point: Option<&[f32]>) -> f32 {
-    let (Some(probe), Some(point)) = (probe, point) else { return 0.0 };
-    let (probe, rest_of_probe) = probe.as_chunks::<LANES>();
-    let (point, rest_of_point) = point.as_chunks::<LANES>();
-    let mut sums = [0.0; LANES];
-    for (probe, point) in probe.iter().zip(point) {
-        for ((sum, a), b) in sums.iter_mut().zip(probe).zip(point) {
-            *sum += a * b;
-        }
-    }
-    let rest = rest_of_probe.iter().zip(rest_of_point).map(|(a, b)| a * b);
-    sums.into_iter().chain(rest).sum()
 }
 
 /// Returns the positions of the highest scores, the highest first.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::{CapabilityId, ChangeSeq, Error};
-use crate::vectors::{IndexChange, IndexPoint};
+use crate::bm25::SparseVector;
 
 /// The most remembered indexes. An index that is forgotten is rebuilt at the next start.
 pub(super) const MAX_INDEXES: i64 = 1_000;
@@ -19,6 +19,25 @@ impl std::fmt::Display for IndexId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// A point in the copy of an index.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PointRow {
+    pub(crate) dense: Option<Vec<f32>>,
+    pub(crate) sparse: SparseVector,
+    /// The rest, as JSON. Opaque here.
+    pub(crate) facts: String,
+}
+
+/// A change of the copy of an index.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CopyChange {
+    pub(crate) capability: CapabilityId,
+    /// The last change of the store when the point was made: it replaces nothing that is newer.
+    pub(crate) as_of: ChangeSeq,
+    /// The point; without one, that of the capability is removed.
+    pub(crate) row: Option<PointRow>,
 }
 
 /// A store of the last change that each index has on disk, and of copies of the indexes in memory.
@@ -42,27 +61,23 @@ pub(crate) trait IndexStore: Send + Sync {
     async fn list_index_copies(&self) -> Result<Vec<(String, ChangeSeq)>, Error>;
 
     /// Returns at most `limit` points of a copy after a capability, in the order of the capabilities. A
-    /// capability without a live version has none. The result is `None` when the copy is damaged.
+    /// capability without a live version has none. The result is `None` when a vector was changed by hand.
     async fn load_index_points(
         &self,
         index: &IndexId,
         after: CapabilityId,
         limit: u32,
-    ) -> Result<Option<Vec<IndexPoint>>, Error>;
+    ) -> Result<Option<Vec<(CapabilityId, PointRow)>>, Error>;
 
-    /// Writes changes into a copy, each with the last change of the store when it was made: it replaces
-    /// nothing that is newer. Nothing is written for an index that the store does not know.
-    async fn save_index_points(
-        &self,
-        index: &IndexId,
-        changes: &[(IndexChange, ChangeSeq)],
-    ) -> Result<(), Error>;
+    /// Writes changes into a copy. Nothing is written for an index that the store does not know.
+    async fn save_index_points(&self, index: &IndexId, changes: &[CopyChange])
+    -> Result<(), Error>;
 
     /// Writes a whole copy, which is complete then.
     async fn save_index_copy(
         &self,
         index: &IndexId,
         identity: &str,
-        changes: &[(IndexChange, ChangeSeq)],
+        changes: &[CopyChange],
     ) -> Result<(), Error>;
 }

@@ -17,9 +17,10 @@ use tokio::sync::oneshot;
 
 use self::point_table::PointTable;
 use super::{
-    Error, FORMAT, IndexChange, IndexIdentity, IndexReader, IndexState, PointFilter, QueryResults,
-    SearchQuery, VectorIndex,
+    Error, FORMAT, IndexChange, IndexIdentity, IndexPoint, IndexReader, IndexState, PointFilter,
+    QueryResults, SearchQuery, VectorIndex,
 };
+use crate::store::indexes::{CopyChange, PointRow};
 use crate::store::{self, CapabilityId, ChangeSeq, RegistryStore};
 
 /// The number of points that are read from the copy at a time.
@@ -67,12 +68,11 @@ impl Generation {
     fn to_changes(
         &self,
         unsaved: &BTreeMap<CapabilityId, ChangeSeq>,
-    ) -> Vec<(IndexChange, ChangeSeq)> {
+    ) -> Result<Vec<CopyChange>, Error> {
         self.read(|table| {
             let to_change = |(capability, as_of): (&CapabilityId, &ChangeSeq)| {
-                let point = table.get(*capability).map(Box::new);
-                let change = point.map_or(IndexChange::Remove(*capability), IndexChange::Upsert);
-                (change, *as_of)
+                let row = table.get(*capability).map(to_row).transpose()?;
+                Ok(CopyChange { capability: *capability, as_of: *as_of, row })
             };
             unsaved.iter().map(to_change).collect()
         })
@@ -150,11 +150,11 @@ impl MemoryIndex {
 
     /// Removes the other copies of the same embedder: a registry that crashed has left them, or one that
     /// built an index at the same time.
-    async fn remove_older_copies(&self, kept: &IndexIdentity) -> Result<(), store::Error> {
+    async fn remove_older_copies(&self, newest: &IndexIdentity) -> Result<(), store::Error> {
         for (identity, _) in self.store.list_index_copies().await? {
             if let Ok(identity) = serde_json::from_str::<IndexIdentity>(&identity)
-                && identity.embedder == kept.embedder
-                && identity.id != kept.id
+                && identity.embedder == newest.embedder
+                && identity.id != newest.id
             {
                 self.store.delete_index(&identity.id).await?;
             }
@@ -167,16 +167,13 @@ impl MemoryIndex {
         let mut after = CapabilityId(0);
         loop {
             let id = &generation.identity.id;
-            let points = self
-                .store
-                .load_index_points(id, after, BATCH)
-                .await
-                .map_err(|error| unavailable(&error))?;
-            let points = points.ok_or_else(|| failed("the copy is damaged"))?;
-            let Some(last) = points.last() else { return Ok(generation) };
-            after = last.capability;
+            let rows = self.store.load_index_points(id, after, BATCH).await;
+            let rows = rows.map_err(|error| unavailable(&error))?.ok_or_else(damaged)?;
+            let Some((last, _)) = rows.last() else { return Ok(generation) };
+            after = *last;
             let mut table = generation.table.write().unwrap_or_else(PoisonError::into_inner);
-            for point in points {
+            for (capability, row) in rows {
+                let point = to_point(capability, row).ok_or_else(damaged)?;
                 table.insert(point)?;
             }
         }
@@ -224,7 +221,7 @@ impl VectorIndex for MemoryIndex {
     async fn flush(&self) -> Result<(), Error> {
         let Some(generation) = self.current() else { return Ok(()) };
         let unsaved = generation.take_unsaved();
-        let changes = generation.to_changes(&unsaved);
+        let changes = generation.to_changes(&unsaved)?;
         let saved = self.store.save_index_points(&generation.identity.id, &changes).await;
         if saved.is_err() {
             // What has changed since stays as it is.
@@ -249,7 +246,7 @@ impl VectorIndex for MemoryIndex {
     async fn commit(&self) -> Result<(), Error> {
         let next = self.next()?;
         let unsaved = next.take_unsaved();
-        let changes = next.to_changes(&unsaved);
+        let changes = next.to_changes(&unsaved)?;
         let identity = serde_json::to_string(&next.identity).map_err(failed)?;
         let copied = self.store.save_index_copy(&next.identity.id, &identity, &changes).await;
         copied.map_err(|error| unavailable(&error))?;
@@ -311,6 +308,22 @@ impl IndexReader for MemoryReader {
             capabilities.into_iter().filter_map(card).collect()
         }))
     }
+}
+
+fn to_row(point: IndexPoint) -> Result<PointRow, Error> {
+    let facts = serde_json::to_string(&point).map_err(failed)?;
+    Ok(PointRow { dense: point.dense, sparse: point.sparse, facts })
+}
+
+/// Returns none for a row that was changed by hand.
+fn to_point(capability: CapabilityId, row: PointRow) -> Option<IndexPoint> {
+    let mut point: IndexPoint = serde_json::from_str(&row.facts).ok()?;
+    (point.capability, point.dense, point.sparse) = (capability, row.dense, row.sparse);
+    Some(point)
+}
+
+fn damaged() -> Error {
+    failed("it is damaged")
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {

@@ -15,11 +15,11 @@ use a2s_intent::effect::wanted_effect;
 use self::word_comparison::{DescribedWords, find_missing_words};
 use super::{DocumentRules, SearchService};
 use crate::Error;
-use crate::bm25::{SparseVector, document_vector};
+use crate::bm25::{SparseVector, document_vector, rarity};
 use crate::documents::{CapabilityFacts, HitSummary};
-use crate::embed::{MAX_INTENTS, SentenceVector};
+use crate::embed::{MAX_INTENTS, SentenceVector, cosine};
 use crate::retrieval::{
-    CANDIDATE_LIMIT, CapabilityVectors, FusedCandidate, IntentTexts, Probe, cosine, fuse, rarity,
+    CANDIDATE_LIMIT, CapabilityVectors, FusedCandidate, IntentTexts, Probe, fuse,
 };
 use crate::store::{CapabilityId, VersionEntry};
 use crate::vectors::{IndexReader, PointFilter, QueryResults, SearchQuery, VectorHit};

@@ -7,9 +7,8 @@ use database::Transaction;
 use super::SqlStore;
 use crate::bm25::SparseVector;
 use crate::store::embeddings::{pack, unpack};
-use crate::store::indexes::{IndexId, IndexStore, MAX_INDEXES};
+use crate::store::indexes::{CopyChange, IndexId, IndexStore, MAX_INDEXES, PointRow};
 use crate::store::{CapabilityId, ChangeSeq, Error};
-use crate::vectors::{IndexChange, IndexPoint};
 
 #[async_trait]
 impl IndexStore for SqlStore {
@@ -75,8 +74,8 @@ impl IndexStore for SqlStore {
         index: &IndexId,
         after: CapabilityId,
         limit: u32,
-    ) -> Result<Option<Vec<IndexPoint>>, Error> {
-        let rows: Vec<PointRow> = self
+    ) -> Result<Option<Vec<(CapabilityId, PointRow)>>, Error> {
+        let rows: Vec<(i64, Vec<u8>, Vec<u8>, String)> = self
             .readers
             .query(
                 "SELECT search_point.capability, dense, sparse, facts FROM search_point \
@@ -90,13 +89,17 @@ impl IndexStore for SqlStore {
             .bind(i64::from(limit))
             .fetch_all()
             .await?;
-        Ok(rows.into_iter().map(to_point).collect())
+        let to_row = |(capability, dense, sparse, facts): (i64, Vec<u8>, Vec<u8>, String)| {
+            let row = PointRow { dense: unpack(&dense)?, sparse: unpack_sparse(&sparse)?, facts };
+            Some((CapabilityId(capability), row))
+        };
+        Ok(rows.into_iter().map(to_row).collect())
     }
 
     async fn save_index_points(
         &self,
         index: &IndexId,
-        changes: &[(IndexChange, ChangeSeq)],
+        changes: &[CopyChange],
     ) -> Result<(), Error> {
         if changes.is_empty() {
             return Ok(());
@@ -110,7 +113,7 @@ impl IndexStore for SqlStore {
         &self,
         index: &IndexId,
         identity: &str,
-        changes: &[(IndexChange, ChangeSeq)],
+        changes: &[CopyChange],
     ) -> Result<(), Error> {
         let mut transaction = self.begin_unlocked().await?;
         save_changes(&mut transaction, index, changes).await?;
@@ -124,17 +127,14 @@ impl IndexStore for SqlStore {
     }
 }
 
-/// Capability, dense vector, sparse vector and the rest of a point.
-type PointRow = (i64, Vec<u8>, Vec<u8>, String);
-
 async fn save_changes(
     transaction: &mut Transaction<'_>,
     index: &IndexId,
-    changes: &[(IndexChange, ChangeSeq)],
+    changes: &[CopyChange],
 ) -> Result<(), Error> {
-    for (change, as_of) in changes {
-        let query = match change {
-            IndexChange::Upsert(point) => transaction
+    for CopyChange { capability, as_of, row } in changes {
+        let query = match row {
+            Some(row) => transaction
                 .query(
                     "INSERT INTO search_point \
                      (search_index, capability, as_of, dense, sparse, facts) \
@@ -144,12 +144,12 @@ async fn save_changes(
                      WHERE search_point.as_of <= excluded.as_of",
                 )
                 .bind(&index.0)
-                .bind(point.capability.0)
+                .bind(capability.0)
                 .bind(as_of.0)
-                .bind(pack(&point.dense))
-                .bind(pack_sparse(&point.sparse))
-                .bind(serde_json::to_string(&**point).map_err(Error::unavailable)?),
-            IndexChange::Remove(capability) => transaction
+                .bind(pack(&row.dense))
+                .bind(pack_sparse(&row.sparse))
+                .bind(&row.facts),
+            None => transaction
                 .query(
                     "DELETE FROM search_point WHERE capability = $2 AND as_of <= $3 AND \
                      search_index IN (SELECT number FROM search_index WHERE id = $1)",
@@ -161,15 +161,6 @@ async fn save_changes(
         query.execute().await?;
     }
     Ok(())
-}
-
-/// Returns none for a row that was changed by hand.
-fn to_point((capability, dense, sparse, facts): PointRow) -> Option<IndexPoint> {
-    let mut point: IndexPoint = serde_json::from_str(&facts).ok()?;
-    point.capability = CapabilityId(capability);
-    point.dense = unpack(&dense)?;
-    point.sparse = unpack_sparse(&sparse)?;
-    Some(point)
 }
 
 fn pack_sparse(vector: &SparseVector) -> Vec<u8> {

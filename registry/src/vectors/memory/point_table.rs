@@ -1,7 +1,7 @@
 //! The points of an index in memory: the vectors in one list, and for each term the points that have it.
 //!
-//! A query is compared with every point, so its result is exact. A point keeps its place until it is
-//! removed; a free place is used again.
+//! A query is compared with every point, so its result is exact. A point keeps its position until it is
+//! removed; a free position is used again.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
-use crate::bm25::SparseVector;
-use crate::retrieval::{cosine, rarity};
+use crate::bm25::{SparseVector, rarity};
+use crate::embed::cosine;
 use crate::store::CapabilityId;
 use crate::vectors::{Error, IndexPoint, PointFilter, QueryResults, SearchQuery, VectorHit};
 
@@ -20,17 +20,17 @@ const CHUNK: usize = 8192;
 #[derive(Debug)]
 pub(super) struct PointTable {
     dimensions: usize,
-    /// The points without their dense vectors, which are in `vectors` at the same place.
-    points: Vec<Option<Placed>>,
+    /// The points without their dense vectors, which are in `vectors` at the same position.
+    points: Vec<Option<Entry>>,
     vectors: Vec<f32>,
-    places: BTreeMap<CapabilityId, usize>,
+    positions: BTreeMap<CapabilityId, usize>,
     free: Vec<usize>,
-    /// The places of the points with each term, in ascending order, with its weights.
+    /// The positions of the points with each term, in ascending order, with its weights.
     postings: BTreeMap<u32, Vec<(usize, f32)>>,
 }
 
 #[derive(Debug)]
-struct Placed {
+struct Entry {
     point: IndexPoint,
     has_vector: bool,
 }
@@ -41,14 +41,14 @@ impl PointTable {
             dimensions,
             points: Vec::new(),
             vectors: Vec::new(),
-            places: BTreeMap::new(),
+            positions: BTreeMap::new(),
             free: Vec::new(),
             postings: BTreeMap::new(),
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.positions.len()
     }
 
     /// Adds a point, or replaces the point of its capability.
@@ -60,55 +60,57 @@ impl PointTable {
         if let Some(dense) = &dense
             && dense.len() != self.dimensions
         {
-            let (has, wanted) = (dense.len(), self.dimensions);
-            return Err(Error::Failed(format!("a vector has {has} numbers instead of {wanted}")));
+            let (length, expected) = (dense.len(), self.dimensions);
+            return Err(Error::Failed(format!(
+                "a vector has {length} numbers instead of {expected}"
+            )));
         }
         self.remove(point.capability);
-        let place = self.free.pop().unwrap_or_else(|| {
+        let position = self.free.pop().unwrap_or_else(|| {
             self.points.push(None);
             self.vectors.resize(self.points.len() * self.dimensions, 0.0);
             self.points.len() - 1
         });
         for (term, weight) in point.sparse.indices.iter().zip(&point.sparse.values) {
             let posting = self.postings.entry(*term).or_default();
-            let at = posting.partition_point(|(other, _)| *other < place);
-            posting.insert(at, (place, *weight));
+            let at = posting.partition_point(|(other, _)| *other < position);
+            posting.insert(at, (position, *weight));
         }
         if let Some(dense) = &dense {
-            let range = self.vector_range(place);
+            let range = self.vector_range(position);
             self.vectors[range].copy_from_slice(dense);
         }
-        self.places.insert(point.capability, place);
-        self.points[place] = Some(Placed { point, has_vector: dense.is_some() });
+        self.positions.insert(point.capability, position);
+        self.points[position] = Some(Entry { point, has_vector: dense.is_some() });
         Ok(())
     }
 
     pub(super) fn remove(&mut self, capability: CapabilityId) {
-        let Some(place) = self.places.remove(&capability) else { return };
-        let Some(Placed { point, .. }) = self.points[place].take() else { return };
+        let Some(position) = self.positions.remove(&capability) else { return };
+        let Some(Entry { point, .. }) = self.points[position].take() else { return };
         for term in &point.sparse.indices {
             let Some(posting) = self.postings.get_mut(term) else { continue };
-            if let Ok(at) = posting.binary_search_by_key(&place, |(place, _)| *place) {
+            if let Ok(at) = posting.binary_search_by_key(&position, |(position, _)| *position) {
                 posting.remove(at);
             }
             if posting.is_empty() {
                 self.postings.remove(term);
             }
         }
-        self.free.push(place);
+        self.free.push(position);
     }
 
     /// Returns the point of a capability with its vector.
     pub(super) fn get(&self, capability: CapabilityId) -> Option<IndexPoint> {
-        let place = *self.places.get(&capability)?;
-        let mut point = self.points[place].as_ref()?.point.clone();
-        point.dense = self.vector(place).map(<[f32]>::to_vec);
+        let position = *self.positions.get(&capability)?;
+        let mut point = self.points[position].as_ref()?.point.clone();
+        point.dense = self.vector(position).map(<[f32]>::to_vec);
         Some(point)
     }
 
     pub(super) fn card(&self, capability: CapabilityId) -> Option<String> {
-        let place = *self.places.get(&capability)?;
-        self.points[place].as_ref()?.point.card.clone()
+        let position = *self.positions.get(&capability)?;
+        self.points[position].as_ref()?.point.card.clone()
     }
 
     /// For each probe the `limit` points nearest by cosine and the `limit` best by BM25, each with both
@@ -129,21 +131,21 @@ impl PointTable {
         QueryResults { found: probes.into_par_iter().map(find).collect(), matching_points }
     }
 
-    /// Tells for each place whether its point passes the filter.
+    /// Tells for each position whether its point passes the filter.
     fn allowed(&self, filter: &PointFilter) -> Vec<bool> {
-        let passes = |placed: &Placed| filter.matches(&placed.point);
+        let passes = |entry: &Entry| filter.matches(&entry.point);
         self.points.iter().map(|point| point.as_ref().is_some_and(passes)).collect()
     }
 
     fn find(&self, probe: &SearchQuery, allowed: Option<&[bool]>, limit: usize) -> Vec<VectorHit> {
         let dense = probe.dense.as_deref();
-        let is_allowed = |place: usize| allowed.is_none_or(|allowed| allowed[place]);
+        let is_allowed = |position: usize| allowed.is_none_or(|allowed| allowed[position]);
         let mut hits = BTreeMap::new();
         for scored in dense.into_iter().flat_map(|dense| self.nearest(dense, is_allowed, limit)) {
             hits.insert(scored.capability, (scored.score, 0.0));
         }
         for scored in self.best(&probe.sparse, is_allowed, limit) {
-            let cosine = || cosine(dense, self.vector(scored.place));
+            let cosine = || cosine(dense, self.vector(scored.position));
             hits.entry(scored.capability).or_insert_with(|| (cosine(), 0.0)).1 = scored.score;
         }
         let to_hit =
@@ -160,10 +162,11 @@ impl PointTable {
     ) -> Vec<Scored> {
         let scan = |range: Range<usize>| {
             let mut best = BestPoints::new(limit);
-            for place in range.filter(|place| is_allowed(*place)) {
-                if let (Some(placed), Some(vector)) = (&self.points[place], self.vector(place)) {
+            for position in range.filter(|position| is_allowed(*position)) {
+                if let (Some(entry), Some(vector)) = (&self.points[position], self.vector(position))
+                {
                     let score = cosine(Some(probe), Some(vector));
-                    best.add(Scored { score, capability: placed.point.capability, place });
+                    best.add(Scored { score, capability: entry.point.capability, position });
                 }
             }
             best
@@ -183,33 +186,33 @@ impl PointTable {
     ) -> Vec<Scored> {
         let mut scores = vec![0.0; if probe.is_empty() { 0 } else { self.points.len() }];
         let mut touched = Vec::new();
-        for (term, wanted) in probe.indices.iter().zip(&probe.values) {
+        for (term, probed) in probe.indices.iter().zip(&probe.values) {
             let Some(posting) = self.postings.get(term) else { continue };
             let rarity = rarity(self.len(), posting.len());
-            for (place, weight) in posting {
-                if scores[*place] == 0.0 {
-                    touched.push(*place);
+            for (position, weight) in posting {
+                if scores[*position] == 0.0 {
+                    touched.push(*position);
                 }
-                scores[*place] += wanted * weight * rarity;
+                scores[*position] += probed * weight * rarity;
             }
         }
         let mut best = BestPoints::new(limit);
-        for place in touched.into_iter().filter(|place| is_allowed(*place)) {
-            let score = std::mem::take(&mut scores[place]);
-            if let Some(placed) = self.points[place].as_ref().filter(|_| score > 0.0) {
-                best.add(Scored { score, capability: placed.point.capability, place });
+        for position in touched.into_iter().filter(|position| is_allowed(*position)) {
+            let score = std::mem::take(&mut scores[position]);
+            if let Some(entry) = self.points[position].as_ref().filter(|_| score > 0.0) {
+                best.add(Scored { score, capability: entry.point.capability, position });
             }
         }
         best.into_points()
     }
 
-    fn vector(&self, place: usize) -> Option<&[f32]> {
-        self.points[place].as_ref().filter(|placed| placed.has_vector)?;
-        Some(&self.vectors[self.vector_range(place)])
+    fn vector(&self, position: usize) -> Option<&[f32]> {
+        self.points[position].as_ref().filter(|entry| entry.has_vector)?;
+        Some(&self.vectors[self.vector_range(position)])
     }
 
-    fn vector_range(&self, place: usize) -> Range<usize> {
-        place * self.dimensions..(place + 1) * self.dimensions
+    fn vector_range(&self, position: usize) -> Range<usize> {
+        position * self.dimensions..(position + 1) * self.dimensions
     }
 }
 
@@ -217,7 +220,7 @@ impl PointTable {
 struct Scored {
     score: f32,
     capability: CapabilityId,
-    place: usize,
+    position: usize,
 }
 
 impl Scored {

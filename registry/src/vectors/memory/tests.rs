@@ -4,9 +4,8 @@ use proptest::prelude::*;
 use semver::Version;
 
 use super::*;
-use crate::bm25::SparseVector;
-use crate::embed::BuiltIn;
-use crate::retrieval::{cosine, rarity};
+use crate::bm25::{SparseVector, rarity};
+use crate::embed::{BuiltIn, cosine};
 use crate::store::indexes::IndexId;
 use crate::tests::database::Folder;
 use crate::vectors::{IndexPoint, VectorHit};
