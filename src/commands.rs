@@ -144,8 +144,7 @@ async fn dispatch(
             mirror::mirror(arguments, &data_dir(global), &client()?, transport, output).await
         }
         CliCommand::Chat(arguments) => {
-            let history = data_dir(global).join("chat_history");
-            chat::chat(*arguments, &client()?, history, output).await
+            chat::chat(*arguments, &client()?, data_dir(global).join("chat_history"), output).await
         }
         CliCommand::Compose(arguments) => compose::compose(arguments, &client()?, output).await,
         CliCommand::Search(arguments) => search::search(*arguments, &client()?, output).await,

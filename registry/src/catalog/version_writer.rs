@@ -68,19 +68,7 @@ impl VersionWriter {
         if source.len() > self.limits.document_bytes {
             return Err(Error::BodyTooLarge { limit: self.limits.document_bytes });
         }
-        let (mut source, document, mut diagnostics) = self.compile_to_publish(source).await?;
-        if let Some(document) = &document {
-            let dependencies = &document.capability().dependencies;
-            let dependency_index = self.versions.documents.load_dependencies(dependencies).await?;
-            let found = dependency_index.check_dependencies(document.capability());
-            if !found.is_empty() {
-                let located = move || (a2s::add_positions(&source, found), source);
-                let (found, same) = self.versions.documents.compute(located).await?;
-                source = same;
-                diagnostics.extend(found);
-                diagnostics.sort_by_key(|diagnostic| diagnostic.position);
-            }
-        }
+        let (source, document, diagnostics) = self.compile_to_publish(source).await?;
         let Some(document) = document.filter(|_| !diagnostics.iter().any(Diagnostic::is_error))
         else {
             return Err(Error::DocumentRejected(diagnostics));
@@ -143,20 +131,32 @@ impl VersionWriter {
         })
     }
 
-    /// Compiles a document. Returns the document even when only its checksum is missing, so that the same
-    /// response also reports problems of its dependencies.
+    /// Compiles a document and checks its dependencies. Returns the document even when only its checksum is
+    /// missing, so that the same response also reports problems of its dependencies.
     async fn compile_to_publish(
         &self,
         source: Vec<u8>,
     ) -> Result<(Vec<u8>, Option<Document>, Vec<Diagnostic>), Error> {
-        self.versions
-            .documents
-            .compute(move || {
-                let compilation = a2s::compile_to_publish(&source);
-                let document = compilation.document.or_else(|| a2s::compile(&source).document);
-                (source, document, compilation.diagnostics)
-            })
-            .await
+        let documents = &self.versions.documents;
+        let compile = move || {
+            let compilation = a2s::compile_to_publish(&source);
+            let document = compilation.document.or_else(|| a2s::compile(&source).document);
+            (source, document, compilation.diagnostics)
+        };
+        let (mut source, document, mut diagnostics) = documents.compute(compile).await?;
+        if let Some(document) = &document {
+            let dependencies = &document.capability().dependencies;
+            let dependency_index = documents.load_dependencies(dependencies).await?;
+            let found = dependency_index.check_dependencies(document.capability());
+            if !found.is_empty() {
+                let located = move || (a2s::add_positions(&source, found), source);
+                let (found, same) = documents.compute(located).await?;
+                source = same;
+                diagnostics.extend(found);
+                diagnostics.sort_by_key(|diagnostic| diagnostic.position);
+            }
+        }
+        Ok((source, document, diagnostics))
     }
 
     /// Makes a change of the store visible. Returns false when searches do not have it in time; they will
