@@ -16,6 +16,7 @@ mod resources_and_prompts;
 mod run_tool;
 mod server;
 mod session_liveness;
+mod tool_arguments;
 mod tool_call;
 mod tool_result;
 mod tools;

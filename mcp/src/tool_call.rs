@@ -7,7 +7,6 @@ use a2s_api::{Deprecation, PlanRequest, SearchFilters, SearchRequest, VerifyRequ
 use rmcp::RoleServer;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, JsonObject};
 use rmcp::service::RequestContext;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -18,6 +17,7 @@ use super::guard_messages::{GuardedExchange, RequestInputs};
 use super::resources_and_prompts::uri_of;
 use super::run_tool::{self, RunToolRequest};
 use super::server::{McpCaller, McpServerState};
+use super::tool_arguments::read;
 use super::tool_result::{ToolError, object, structured_result};
 use super::tools::{
     BuiltInTool, DescribeArgs, DescribeToolResult, ExecuteArgs, PlanArgs, PlanToolResult,
@@ -190,13 +190,6 @@ pub(super) async fn call_tool(
         ToolTarget::Listed(listed) => Box::pin(execute_listed(&listed, arguments, turn)).await,
     };
     answered.unwrap_or_else(|refusal| refusal.into_result().into())
-}
-
-fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, ToolError> {
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| {
-        let message = format!("the arguments are invalid: {error}");
-        ToolError::for_caller(message, "Give arguments that match the tool's input schema.")
-    })
 }
 
 fn read_name(name: &str) -> Result<CapabilityName, ToolError> {
