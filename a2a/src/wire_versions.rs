@@ -20,8 +20,9 @@ pub enum A2aVersion {
     V1_0,
 }
 
-/// The states, with their names in 0.3 and in 1.0.
+/// The states, with their names in 0.3 and in 1.0, in the order of their numbers in Protocol Buffers.
 const STATES: [(TaskState, &str, &str); 9] = [
+    (TaskState::Unknown, "unknown", "TASK_STATE_UNSPECIFIED"),
     (TaskState::Submitted, "submitted", "TASK_STATE_SUBMITTED"),
     (TaskState::Working, "working", "TASK_STATE_WORKING"),
     (TaskState::Completed, "completed", "TASK_STATE_COMPLETED"),
@@ -30,7 +31,6 @@ const STATES: [(TaskState, &str, &str); 9] = [
     (TaskState::InputRequired, "input-required", "TASK_STATE_INPUT_REQUIRED"),
     (TaskState::Rejected, "rejected", "TASK_STATE_REJECTED"),
     (TaskState::AuthRequired, "auth-required", "TASK_STATE_AUTH_REQUIRED"),
-    (TaskState::Unknown, "unknown", "TASK_STATE_UNSPECIFIED"),
 ];
 
 impl A2aVersion {

@@ -42,11 +42,11 @@ impl TaskListQuery {
             Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
             Some(_) => Err(invalid_params(format!("`{name}` must be a text"))),
         };
-        let state = text("status")?.map(|name| {
-            version
-                .read_state(name)
-                .ok_or_else(|| invalid_params("`status` must be a state of a task"))
-        });
+        let no_state = || invalid_params("`status` must be a state of a task");
+        let state = match given("status").and_then(Value::as_u64) {
+            Some(number) => Some(version.read_state_number(number).ok_or_else(no_state)),
+            None => text("status")?.map(|name| version.read_state(name).ok_or_else(no_state)),
+        };
         let since = text("statusTimestampAfter")?.map(|text| {
             let time = text.parse();
             time.map_err(|_| {

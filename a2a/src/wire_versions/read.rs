@@ -101,6 +101,12 @@ impl A2aVersion {
         state.map(|(state, ..)| *state)
     }
 
+    /// Finds the state with a number: the JSON of Protocol Buffers has both.
+    pub(crate) fn read_state_number(self, number: u64) -> Option<TaskState> {
+        let (state, ..) = STATES.get(usize::try_from(number).ok()?)?;
+        (self == Self::V1_0).then_some(*state)
+    }
+
     fn read_status(self, value: Option<&Value>) -> Result<TaskStatus, String> {
         let members = object(value.unwrap_or(&Value::Null), "a status")?;
         let name = members.get("state").and_then(Value::as_str).unwrap_or_default();

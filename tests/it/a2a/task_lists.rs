@@ -51,6 +51,9 @@ fn tasks_are_listed_to_their_owner_page_by_page() {
     assert_eq!(ids(&of_one), [&third, &first]);
     let asking = list(&world, &own, &json!({"status": "TASK_STATE_INPUT_REQUIRED"}));
     assert_eq!(ids(&asking), [&second]);
+    // By its number, and by the number that means no filter.
+    assert_eq!(ids(&list(&world, &own, &json!({"status": 6}))), [&second]);
+    assert_eq!(ids(&list(&world, &own, &json!({"status": 0}))).len(), 3);
     let since = &all["tasks"][1]["status"]["timestamp"];
     let newer = list(&world, &own, &json!({"statusTimestampAfter": since}));
     assert_eq!(ids(&newer), [&third, &second]);
