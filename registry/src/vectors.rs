@@ -4,7 +4,6 @@
 //! whatever happens to it, it is built again from the store. Engines only fetch; how the two
 //! scores become one is decided in [`crate::rank_fusion`], so every engine ranks alike.
 
-mod filter;
 mod memory;
 #[cfg(feature = "qdrant-server")]
 mod qdrant;
@@ -118,6 +117,23 @@ pub(crate) struct PointFilter {
     pub(crate) author: Option<String>,
     /// The allowed range of versions.
     pub(crate) version: Option<VersionReq>,
+}
+
+impl PointFilter {
+    /// Returns true when a point meets all conditions.
+    fn matches(&self, point: &IndexPoint) -> bool {
+        let is_one_of = |wanted: &[String], values: &[String]| {
+            wanted.is_empty() || values.iter().any(|value| wanted.contains(value))
+        };
+        let may_run = |held: &Vec<String>| point.permissions.iter().all(|it| held.contains(it));
+        is_one_of(&self.domains, &point.domains)
+            && self.held_permissions.as_ref().is_none_or(may_run)
+            && (!self.read_only || point.read_only)
+            && (self.formats.is_empty() || point.formats.iter().any(|it| self.formats.contains(it)))
+            && self.max_complexity.is_none_or(|most| point.complexity <= most)
+            && self.author.as_ref().is_none_or(|author| point.authors.contains(author))
+            && self.version.as_ref().is_none_or(|range| range.matches(&point.version))
+    }
 }
 
 /// A point that a probe found.

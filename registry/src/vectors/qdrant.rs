@@ -11,6 +11,7 @@
 
 mod collection_names;
 mod connection;
+mod filter;
 mod messages;
 mod search;
 #[cfg(test)]
@@ -34,9 +35,9 @@ use self::collection_names::CollectionNames;
 use self::connection::{
     CHANGE_CALL_TIMEOUT, COLLECTION_CALL_TIMEOUT, QUERY_CALL_TIMEOUT, QdrantConnection, call_within,
 };
+use self::filter::{FIELDS, PayloadType};
 use self::messages::{AS_OF, failed, point_id};
 use self::search::QdrantReader;
-use super::filter::{FIELDS, PayloadType};
 use super::{Error, IndexChange, IndexIdentity, IndexState, QdrantConfig};
 use crate::store::{CapabilityId, ChangeSeq};
 

@@ -13,9 +13,9 @@ use qdrant_client::qdrant::{
     VectorParamsMap, Vectors, VectorsConfig,
 };
 
-use super::super::filter::{PayloadType, payload};
 use super::super::{Error, IndexIdentity, IndexPoint};
 use super::QdrantConfig;
+use super::filter::{PayloadType, payload};
 use crate::bm25::SparseVector;
 use crate::store::{CapabilityId, ChangeSeq};
 

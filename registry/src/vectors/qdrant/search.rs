@@ -9,12 +9,12 @@ use qdrant_client::qdrant::{
     Condition, CountPoints, FacetCounts, GetPoints, QueryBatchPoints, QueryPoints, ScoredPoint,
 };
 
-use super::super::filter::{CARD, FieldCondition, FieldTest, MAX_VALUES, to_field_conditions};
 use super::super::{
     Error, IndexIdentity, IndexReader, PointFilter, QueryResults, SearchQuery, merge_hits,
 };
 use super::LiveCollection;
 use super::connection::{PointsService, QUERY_CALL_TIMEOUT, QdrantConnection, call_within};
+use super::filter::{CARD, FieldCondition, FieldTest, MAX_VALUES, to_field_conditions};
 use super::messages::{self, failed, point_id, to_capability};
 use crate::store::CapabilityId;
 

@@ -1,12 +1,10 @@
-//! The payload of points, and filters over it: the same for every
-//! engine.
-//!
-//! The engine evaluates it while it searches, so that a filter leaves as many hits as there are.
+//! The payload of points, and filters over it. The server evaluates them while it searches, so that a filter
+//! leaves as many hits as there are.
 
 use semver::Version;
 use serde_json::{Value, json};
 
-use super::{IndexPoint, PointFilter};
+use crate::vectors::{IndexPoint, PointFilter};
 
 /// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,21 +102,4 @@ pub(super) fn to_field_conditions(filter: &PointFilter) -> Vec<FieldCondition<'_
         demands.push(FieldCondition::Matching(VERSION, Box::new(lies_within)));
     }
     demands
-}
-
-impl PointFilter {
-    /// Returns true when a point meets all conditions.
-    pub(super) fn matches(&self, point: &IndexPoint) -> bool {
-        let is_one_of = |wanted: &[String], values: &[String]| {
-            wanted.is_empty() || values.iter().any(|value| wanted.contains(value))
-        };
-        let may_run = |held: &Vec<String>| point.permissions.iter().all(|it| held.contains(it));
-        is_one_of(&self.domains, &point.domains)
-            && self.held_permissions.as_ref().is_none_or(may_run)
-            && (!self.read_only || point.read_only)
-            && (self.formats.is_empty() || point.formats.iter().any(|it| self.formats.contains(it)))
-            && self.max_complexity.is_none_or(|most| point.complexity <= most)
-            && self.author.as_ref().is_none_or(|author| point.authors.contains(author))
-            && self.version.as_ref().is_none_or(|range| range.matches(&point.version))
-    }
 }
