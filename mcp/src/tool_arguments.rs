@@ -24,7 +24,7 @@ pub(super) fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Tool
         let argument = name.and_then(|name| Some((name, arguments.get(name)?)));
         let why = error.inner().to_string();
         match (argument, expected_type(&why)) {
-            (Some((name, value)), Some(expected)) => misfit(name, value, expected),
+            (Some((name, value)), Some(expected)) => mismatch_error(name, value, expected),
             _ => ToolError::for_caller(
                 format!("the arguments are invalid: {why}"),
                 "Give arguments that match the tool's input schema.",
@@ -47,7 +47,7 @@ fn expected_type(why: &str) -> Option<&str> {
     })
 }
 
-fn misfit(name: &str, value: &Value, expected: &str) -> ToolError {
+fn mismatch_error(name: &str, value: &Value, expected: &str) -> ToolError {
     let message = format!("the argument `{name}` must be {expected}, not {}", type_of(value));
     // A known fault of clients: JSON as text.
     let meant = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
