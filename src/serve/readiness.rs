@@ -75,7 +75,7 @@ impl ReadinessCheck {
         };
         let index = async {
             let lag = registry.as_ref()?.index_lag().await.ok()?;
-            let lacking = format!("{lag} changes behind the documents");
+            let lacking = format!("changes that it does not have yet: {lag}");
             Some(ReadinessPart {
                 is_optional: true,
                 ..ReadinessPart::new("search index", lag == 0, &lacking)

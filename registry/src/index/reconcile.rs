@@ -82,7 +82,7 @@ impl Indexer {
             self.live = LiveIndex::default();
             self.flush = FlushState::default();
         }
-        // Nobody else makes changes in an index of this process.
+        // Only this registry changes an index in its memory.
         if let Some(index) = &self.live.id
             && self.vectors.is_shared()
         {

@@ -371,7 +371,7 @@ async fn a_lost_database_is_not_made_anew() {
         assert_eq!(error.code().id, "A2S266", "{error}");
         assert!(error.to_string().contains("registry.sqlite.lock"), "{error}");
     }
-    // Whoever begins anew says so.
+    // Without the lock file, a start makes a new database.
     std::fs::remove_file(folder.path().join("registry.sqlite.lock")).unwrap();
     let world = World::open(folder).await;
     assert_eq!(world.get("/v1/capabilities").await.json()["capabilities"], json!([]));

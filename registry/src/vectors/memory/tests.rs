@@ -200,7 +200,7 @@ async fn one_copy_of_an_embedder_is_kept_and_others_follow_it() {
     let copies = opened.store.list_index_copies().await.unwrap();
     assert_eq!(copies.len(), 1, "{copies:?}");
     one.refresh().await.unwrap();
-    // Nobody else can have built one in a file.
+    // A registry with a database file of its own does not look for other copies.
     let id = one.current_reader().unwrap().identity().id.clone();
     assert_eq!(id == newer, opened.store.is_shared());
 }
