@@ -192,6 +192,9 @@ pub(crate) enum CliCommand {
     Yank {
         #[arg(help = "NAME@VERSION")]
         target: String,
+        /// Yank the version even if published versions break
+        #[arg(long)]
+        force: bool,
     },
     /// Restore a yanked version
     Unyank {

@@ -124,7 +124,9 @@ async fn dispatch(
         CliCommand::Verify { target } => verify::verify(&target, client, output).await,
         CliCommand::Test(arguments) => test::test(&arguments, client, output).await,
         CliCommand::Publish(arguments) => publish::publish(&arguments, &client()?, output).await,
-        CliCommand::Yank { target } => lifecycle::yank(&target, true, &client()?, output).await,
+        CliCommand::Yank { target, force } => {
+            lifecycle::yank(&target, force, &client()?, output).await
+        }
         CliCommand::Types(arguments) => types::types(*arguments, &client()?, output).await,
         CliCommand::Connect(arguments) => connect::connect(arguments, global, output),
         #[cfg(feature = "console")]
@@ -132,7 +134,7 @@ async fn dispatch(
         CliCommand::ForgetIntents { name } => {
             lifecycle::forget_intents(&name, &client()?, output).await
         }
-        CliCommand::Unyank { target } => lifecycle::yank(&target, false, &client()?, output).await,
+        CliCommand::Unyank { target } => lifecycle::unyank(&target, &client()?, output).await,
         CliCommand::Deprecate(arguments) => {
             lifecycle::deprecate(arguments, &client()?, output).await
         }

@@ -160,6 +160,20 @@ impl RemoteRegistry {
         self.client.json(self.change_request(&path, checksum)).await
     }
 
+    /// Yanks a version even if published versions break.
+    ///
+    /// # Errors
+    /// When the registry rejects the request or does not respond.
+    pub async fn force_yank(
+        &self,
+        name: &CapabilityName,
+        version: &Version,
+    ) -> Result<LifecycleResponse, Error> {
+        let version = version.to_string();
+        let path = ["v1", "capabilities", name.as_str(), &version, "yank"];
+        self.client.json(self.change_request(&path, None).query(&[("force", true)])).await
+    }
+
     /// Deprecates a version, or reverses that. A mirror passes the `checksum` that the version has at its
     /// source.
     ///

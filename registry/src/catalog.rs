@@ -19,7 +19,7 @@ pub(crate) use self::outcomes::OutcomeRecorder;
 pub(crate) use self::search::{AnySearchResponse, SearchService};
 pub(crate) use self::version_reader::{FetchedVersion, VersionReader};
 pub(crate) use self::version_selector::VersionSelection;
-pub(crate) use self::version_writer::VersionWriter;
+pub(crate) use self::version_writer::{VersionWriter, YankAction};
 use crate::change_feed::ChangeFeed;
 use crate::documents::DocumentReader;
 use crate::embedding_service::EmbeddingService;

@@ -6,7 +6,7 @@
 
 use a2s::{CapabilityName, Diagnostic, Digest, ErrorCode};
 use a2s_api::Problem;
-use a2s_api::{AuthError, StreamRejection, TokenSubject};
+use a2s_api::{AuthError, BrokenDependent, StreamRejection, TokenSubject};
 use semver::Version;
 
 use crate::{embed, store, vectors};
@@ -46,6 +46,7 @@ a2s::error_table! {
     VersionMissing = "A2S221", 404, "unknown version", "Request a version or range that matches a version in `/v1/capabilities/{name}`.";
     DocumentDamaged = "A2S222", 500, "stored document no longer matches its checksum", "Restore the registry's database from a backup; the document was changed outside the registry.";
     ServiceMissing = "A2S223", 404, "unknown service", "Request a host that `/v1/services` lists.";
+    YankBreaks = "A2S224", 409, "yank that breaks other versions", "`a2s graph NAME@VERSION --impact` lists the effects. To yank the version all the same, use `a2s yank --force` or `?force=true`.";
     // Searching.
     BadSearch = "A2S230", 422, "invalid search", "Correct the member that the message names.";
     UnknownStrategy = "A2S231", 422, "unknown strategy", "Use a preset that the message lists, or give weights.";
@@ -196,6 +197,16 @@ pub enum Error {
     /// The request does not name exactly one version.
     #[error("name one version of `{0}` exactly, such as `1.2.0`")]
     NotExact(CapabilityName),
+    /// Published versions need the version that was to be yanked.
+    #[error("the yank of `{name}` {version} would break {}", broken_text(.broken))]
+    YankBreaks {
+        /// The name.
+        name: CapabilityName,
+        /// The version that was to be yanked.
+        version: Version,
+        /// The versions that would break.
+        broken: Vec<BrokenDependent>,
+    },
     /// The message or the successor of a deprecation is invalid.
     #[error("{0}")]
     BadDeprecation(String),
@@ -356,6 +367,7 @@ impl Error {
             Self::NotMirrored { .. } => ErrorKind::NotMirrored,
             Self::MirrorPrivileged(_) => ErrorKind::MirrorPrivileged,
             Self::NotExact(_) => ErrorKind::MalformedParameter,
+            Self::YankBreaks { .. } => ErrorKind::YankBreaks,
             Self::BadDeprecation(_) => ErrorKind::BadDeprecation,
             Self::TooManyDependencies { .. } => ErrorKind::TooManyBelow,
             Self::CapabilityMissing(_) => ErrorKind::CapabilityMissing,
@@ -403,6 +415,17 @@ impl Error {
 fn listed(owners: &[TokenSubject]) -> String {
     let shown = owners.iter().take(MAX_LISTED).map(|owner| format!("`{owner}`"));
     let more = if owners.len() > MAX_LISTED { " and others" } else { "" };
+    format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
+}
+
+fn broken_text(broken: &[BrokenDependent]) -> String {
+    let shown = broken.iter().take(MAX_LISTED);
+    let shown =
+        shown.map(|dependent| format!("{} ({})", dependent.id, dependent.because.join("; ")));
+    let more = match broken.len().saturating_sub(MAX_LISTED) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
     format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
 }
 

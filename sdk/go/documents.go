@@ -129,6 +129,11 @@ func (r *Registry) Yank(ctx context.Context, name, version string) (*LifecycleRe
 	return fetch[LifecycleResponse](ctx, r, post("capabilities", name, version, "yank"))
 }
 
+// ForceYank withdraws a version even if published versions break. Yank is refused then.
+func (r *Registry) ForceYank(ctx context.Context, name, version string) (*LifecycleResponse, error) {
+	return fetch[LifecycleResponse](ctx, r, post("capabilities", name, version, "yank").with("force", "true"))
+}
+
 // Unyank restores a yanked version.
 func (r *Registry) Unyank(ctx context.Context, name, version string) (*LifecycleResponse, error) {
 	return fetch[LifecycleResponse](ctx, r, post("capabilities", name, version, "unyank"))

@@ -14,16 +14,32 @@ use crate::cli_error::CliError;
 use crate::client::ServiceClient;
 use crate::output::{CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 
-/// Yanks a version, or restores it.
+/// Yanks a version. The registry refuses without `force` when published versions would break.
 pub(super) async fn yank(
     target: &str,
-    yanked: bool,
+    force: bool,
     client: &ServiceClient,
     output: &mut CommandOutput,
 ) -> Result<(), CliError> {
     let (name, version) = parse_exact(target)?;
-    let answer = RemoteRegistry::new(client.clone()).yank(&name, &version, yanked, None).await?;
-    report(&answer, if yanked { "yanked" } else { "unyanked" }, output);
+    let registry = RemoteRegistry::new(client.clone());
+    let response = match force {
+        true => registry.force_yank(&name, &version).await?,
+        false => registry.yank(&name, &version, true, None).await?,
+    };
+    report(&response, "yanked", output);
+    Ok(())
+}
+
+/// Restores a yanked version.
+pub(super) async fn unyank(
+    target: &str,
+    client: &ServiceClient,
+    output: &mut CommandOutput,
+) -> Result<(), CliError> {
+    let (name, version) = parse_exact(target)?;
+    let response = RemoteRegistry::new(client.clone()).yank(&name, &version, false, None).await?;
+    report(&response, "unyanked", output);
     Ok(())
 }
 
@@ -85,7 +101,9 @@ fn report(answer: &LifecycleResponse, done: &str, output: &mut CommandOutput) {
     }
     match latest {
         Some(latest) => output.line(format_args!("  {DIM}the newest is {latest}{DIM:#}")),
-        None => output.line(format_args!("  {WARN}no version{WARN:#} can be found any more")),
+        None => output.line(format_args!(
+            "  {WARN}all versions{WARN:#} of {name} are yanked: searches and ranges do not find it"
+        )),
     }
     if let Some(impact) = &answer.impact {
         print_impact("effects", impact, output);

@@ -109,7 +109,8 @@ async fn list_runs(
     if list.executions.is_empty() {
         let RunsArgs { status, name, tenant, .. } = arguments;
         let any = status.is_none() && name.is_none() && tenant.is_none();
-        output.line(format_args!("{}", if any { "no runs yet" } else { "no matching runs" }));
+        let text = if any { "no runs yet" } else { "no matching runs" };
+        output.note(format_args!("{text}"));
     }
     let ids: Vec<_> = list.executions.iter().map(|run| run.id.to_string()).collect();
     let rows = list.executions.iter().zip(&ids).map(|(run, id)| {

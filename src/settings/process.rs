@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::{Layer as _, entries, parse_limit, read_limits};
 use crate::cli_error::CliError;
 
-/// The default log filter. The vector engine warns of settings that do not matter in process; the MCP
-/// transport logs every session.
-const DEFAULT_LOG: &str = "info,rmcp=warn";
+/// The default log filter. The MCP transport logs every session, and PostgreSQL sends a notice for a table
+/// that exists already.
+const DEFAULT_LOG: &str = "info,rmcp=warn,sqlx::postgres::notice=warn";
 /// The default log filter on a terminal, where a greeting replaces the messages.
 const TERMINAL_LOG: &str = "warn,rmcp=warn";
 

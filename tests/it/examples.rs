@@ -43,7 +43,7 @@ fn richer(method: &Method, path: &str, its: &Belongings, checksum: &Value) -> Op
         }
         ("POST", "/v1/capabilities/{name}/owners") => json!({"add": its.name}),
         ("POST", "/v1/capabilities/{name}/{version}/deprecate") => {
-            json!({"message": "Use the newer one.", "successor": "ListDogBreeds@^2"})
+            json!({"message": "Use the newer one.", "successor": "GetJoke@^1"})
         }
         ("POST", "/v1/executions/{id}/resume") => json!({"decision": "repeat"}),
         ("POST", "/v1/outcomes") => json!({

@@ -42,7 +42,11 @@ fn yanked_version_runs_by_number_with_warning() {
     let file = uses_dogs(&world);
     world.a2s(&["publish", &file]).exits(0);
     world.a2s(&["lock", &file]).exits(0);
-    let yanked = world.a2s(&["yank", "ListDogBreeds@1.0.0", "--json"]).exits(0).one();
+    let refused = world.a2s(&["yank", "ListDogBreeds@1.0.0"]).exits(1);
+    assert!(refused.stderr.contains("A2S224"), "{refused:?}");
+    assert!(refused.stderr.contains("UsesDogs@1.0.0"), "{refused:?}");
+    let forced = ["yank", "ListDogBreeds@1.0.0", "--force", "--json"];
+    let yanked = world.a2s(&forced).exits(0).one();
     assert_eq!(yanked["impact"]["broken"][0]["id"], "UsesDogs@1.0.0", "{yanked}");
     world.a2s(&["run", "UsesDogs"]).exits(1);
     let lock = file.replace(".yaml", ".lock");

@@ -2,6 +2,8 @@
 
 mod lifecycle;
 
+pub(crate) use self::lifecycle::YankAction;
+
 use std::sync::Arc;
 
 use a2s::{CapabilityName, Diagnostic, Document};

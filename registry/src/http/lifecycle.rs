@@ -5,36 +5,55 @@ use a2s_api::{DeprecateRequest, ForgetResponse, LifecycleResponse, OwnerList, Ow
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::App;
-use super::request::{AuthorizedCaller, CapabilityNameParam, JsonBody, NameAndSelector, Publish};
+use super::request::{
+    AuthorizedCaller, CapabilityNameParam, JsonBody, NameAndSelector, Publish, QueryParams,
+};
 use crate::Error;
+use crate::catalog::YankAction;
 use crate::mirror::MirrorSource;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct YankParams {
+    /// Set to yank the version even if published versions break.
+    #[serde(default)]
+    force: bool,
+}
 
 /// Yank a version
 ///
-/// Searches and ranges do not find it any more; requests for the exact version still do. The response lists
-/// the dependents that break, but they do not prevent the yank.
+/// Searches and ranges do not find it any more; requests for the exact version still do. When published
+/// versions would break, the registry refuses with A2S224 and names them. With `force` it yanks all the same,
+/// and the response lists them.
 #[utoipa::path(
     post, path = "/v1/capabilities/{name}/{version}/yank", tag = "capabilities",
     security(("token" = [])),
     params(
         ("name" = a2s::CapabilityName, Path, description = "Name in PascalCase"),
         ("version" = a2s_api::schema::Version, Path, description = "A version `1.2.0`"),
+        YankParams,
     ),
     responses(
         (status = 200, description = "The version is yanked", body = LifecycleResponse),
         (status = 403, description = "The token lacks the required scope, or others own the name"),
+        (status = 409, description = "Published versions would break (A2S224)"),
     ),
 )]
 pub(super) async fn yank_version(
     State(app): App,
     AuthorizedCaller(caller, _): AuthorizedCaller<Publish>,
     NameAndSelector(name, selector): NameAndSelector,
+    QueryParams(YankParams { force }): QueryParams<YankParams>,
     headers: HeaderMap,
 ) -> Result<Json<LifecycleResponse>, Error> {
     let mirror = read_mirror(&headers, &caller)?;
-    Ok(Json(app.catalog.writer.yank(&name, &selector, true, &caller, mirror.as_ref()).await?))
+    let action = if force { YankAction::ForceYank } else { YankAction::Yank };
+    Ok(Json(app.catalog.writer.yank(&name, &selector, action, &caller, mirror.as_ref()).await?))
 }
 
 /// Bring a yanked version back
@@ -57,7 +76,8 @@ pub(super) async fn unyank_version(
     headers: HeaderMap,
 ) -> Result<Json<LifecycleResponse>, Error> {
     let mirror = read_mirror(&headers, &caller)?;
-    Ok(Json(app.catalog.writer.yank(&name, &selector, false, &caller, mirror.as_ref()).await?))
+    let (writer, action) = (&app.catalog.writer, YankAction::Unyank);
+    Ok(Json(writer.yank(&name, &selector, action, &caller, mirror.as_ref()).await?))
 }
 
 /// Deprecate a version

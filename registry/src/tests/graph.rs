@@ -29,7 +29,7 @@ fn digest_of(document: &str) -> a2s::Digest {
 
 /// Withdraws a version.
 async fn yank(world: &World, name: &str, version: &str) {
-    assert_eq!(world.turn(&format!("{name}/{version}"), "yank").await["changed"], true);
+    assert_eq!(world.turn(&format!("{name}/{version}"), "yank?force=true").await["changed"], true);
 }
 
 fn ids(nodes: &Value) -> Vec<&str> {

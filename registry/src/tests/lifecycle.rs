@@ -62,7 +62,7 @@ async fn yanked_version_is_only_fetched_by_exact_version() {
 }
 
 #[tokio::test]
-async fn a_yank_tells_what_it_breaks_and_does_it_all_the_same() {
+async fn yank_that_breaks_dependents_needs_force() {
     let world = World::new().await;
     world
         .publish_all([
@@ -72,7 +72,19 @@ async fn a_yank_tells_what_it_breaks_and_does_it_all_the_same() {
             chain("Loose", "1.0.0", &[("Base", "^1")], "api.example.com"),
         ])
         .await;
-    let impact = world.turn("Base/1.1.0", "yank").await["impact"].take();
+    let path = "/v1/capabilities/Base/1.1.0/yank";
+    let refused = world.ask(Some(TOKEN), "POST", path, None).await;
+    assert_eq!(
+        (refused.status.as_u16(), refused.code().as_str()),
+        (409, "A2S224"),
+        "{}",
+        refused.text()
+    );
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("would break Exact@1.0.0 (no live version of `Base`"), "{detail}");
+    assert!(!detail.contains("Loose"), "{detail}");
+    assert_eq!(world.get("/v1/capabilities/Base").await.json()["latest"], "1.1.0");
+    let impact = world.turn("Base/1.1.0", "yank?force=true").await["impact"].take();
     assert_eq!(impact["broken"][0]["id"], "Exact@1.0.0", "{impact}");
     assert_eq!(impact["changed"][0]["id"], "Loose@1.0.0", "{impact}");
     // What leads to a hole cannot be published any more; what was, is mended with its dependency.
@@ -139,6 +151,9 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
         (json!({"message": long}), "A2S215"),
         (json!({"undo": true, "message": "no"}), "A2S215"),
         (json!({"successor": "Dogs@=1.0.0"}), "A2S215"),
+        (json!({"successor": "Dogs@^1"}), "A2S215"),
+        (json!({"successor": "Dogs@^2"}), "A2S221"),
+        (json!({"successor": "Cats"}), "A2S220"),
         (json!({"successor": "no name"}), "A2S205"),
         (json!({"reason": "x"}), "A2S205"),
     ] {
@@ -281,7 +296,7 @@ async fn another_process_learns_of_a_yank_by_the_outbox() {
         .await;
     let store = &world.app.shared.catalog.versions.store;
     let before = store.read_outbox(ChangeSeq::default(), 0).await.unwrap().latest;
-    world.turn("Base/1.0.0", "yank").await;
+    world.turn("Base/1.0.0", "yank?force=true").await;
     let changes = store.read_outbox(before, 10).await.unwrap().changes;
     let mut touched: Vec<_> = changes.iter().map(|(_, capability)| capability.0).collect();
     touched.sort_unstable();

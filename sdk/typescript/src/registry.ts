@@ -352,9 +352,20 @@ export class A2SRegistry {
         return this.#transport.call(documentRequest("/v1/capabilities", document), options);
     }
 
-    /** Withdraws a version: searches do not find it any more. */
-    async yank(name: string, version: string, options: RequestOptions = {}): Promise<LifecycleResponse> {
-        return this.#transport.call(post(path`/v1/capabilities/${name}/${version}/yank`), options);
+    /**
+     * Withdraws a version: searches do not find it any more. The registry refuses when published versions would
+     * break, except with `force`.
+     */
+    async yank(
+        name: string,
+        version: string,
+        options: RequestOptions & { force?: boolean } = {},
+    ): Promise<LifecycleResponse> {
+        const query = { force: options.force || undefined };
+        return this.#transport.call(
+            { ...post(path`/v1/capabilities/${name}/${version}/yank`), query },
+            options,
+        );
     }
 
     /** Takes a withdrawal back. */

@@ -284,14 +284,14 @@ fn what_is_listed_is_a_tool_of_its_own() {
 #[test]
 fn what_is_deprecated_says_so_where_it_is_found_and_listed() {
     let world = World::up(&["--mcp-tool", "ListDogBreeds"]);
-    let words = ["--message", "the service goes away", "--successor", "ListCatBreeds"];
+    let words = ["--message", "the service goes away", "--successor", "GetJoke"];
     world.a2s(&[&["deprecate", "ListDogBreeds@1.0.0"][..], &words].concat()).exits(0);
     let (url, token) = (world.url().to_owned(), world.token());
     RUNTIME.block_on(async {
         let client = Client::open(&url, Some(&token), json!({})).await;
         let tools = client.ask(1, "tools/list", json!({})).await.answer;
         let listed = tools["result"]["tools"].as_array().unwrap().last().unwrap();
-        let told = "deprecated; use ListCatBreeds instead: the service goes away";
+        let told = "deprecated; use GetJoke instead: the service goes away";
         let description = listed["description"].as_str().unwrap();
         assert!(description.starts_with(&format!("[{told}] ")), "{description}");
         let intent = json!({"intent": "list of dog breeds"});

@@ -4,6 +4,7 @@ use a2s::CapabilityName;
 use a2s_api::Caller;
 use a2s_api::{
     DeprecateRequest, Deprecation, ForgetResponse, LifecycleResponse, OwnerList, OwnerUpdate,
+    SuccessorRef,
 };
 
 use super::VersionWriter;
@@ -16,20 +17,32 @@ use crate::store::lifecycle::{AuditActor, LifecycleChange, LifecycleResult, Owne
 /// The maximum length of the message of a deprecation, in characters.
 const MAX_MESSAGE_LENGTH: usize = 500;
 
+/// A change of the visibility of a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum YankAction {
+    /// Yank the version if no published version breaks.
+    Yank,
+    /// Yank the version even if published versions break.
+    ForceYank,
+    /// Bring the version back.
+    Unyank,
+}
+
 impl VersionWriter {
-    /// Yanks a version, or brings it back. The response lists the dependents that would break, but they do
-    /// not prevent the yank.
+    /// Yanks a version, or brings it back. Dependents that would break prevent the yank without `force`. A
+    /// mirror repeats the decision of its source, so they do not prevent its yank.
     ///
     /// # Errors
-    /// When there is no such version, or its name belongs to others.
+    /// Fails when the version does not exist, its name belongs to others, or published versions would break.
     pub(crate) async fn yank(
         &self,
         name: &CapabilityName,
         selector: &VersionSelection,
-        yanked: bool,
+        action: YankAction,
         caller: &Caller,
         mirror: Option<&MirrorSource>,
     ) -> Result<LifecycleResponse, Error> {
+        let yanked = action != YankAction::Unyank;
         let impact = match yanked {
             // A damaged version, or one with too large a graph, can be yanked too.
             true => build_graph(&self.versions, name, selector, 0, true)
@@ -38,6 +51,16 @@ impl VersionWriter {
                 .and_then(|graph| graph.impact),
             false => None,
         };
+        if let (YankAction::Yank, None, VersionSelection::Exact(version)) = (action, mirror, selector)
+            && let Some(broken) = impact.as_ref().map(|impact| &impact.broken)
+            && !broken.is_empty()
+            // The store refuses all others, whatever breaks.
+            && AuditActor::from_caller(caller, (self.clock)())
+                .owns(&self.versions.store.list_owners(name).await?)
+        {
+            let (name, version) = (name.clone(), version.clone());
+            return Err(Error::YankBreaks { name, version, broken: broken.clone() });
+        }
         let answer = self
             .change_lifecycle(name, selector, &LifecycleChange::Yanked(yanked), caller, mirror)
             .await?;
@@ -71,16 +94,40 @@ impl VersionWriter {
         {
             return bad(format!("`message` must have 1 to {MAX_MESSAGE_LENGTH} characters"));
         }
-        if let Some(Deprecation { successor: Some(successor), .. }) = &words {
-            let is_itself = successor.name == *name
-                && matches!((selector, &successor.range), (VersionSelection::Exact(version), Some(range))
-                    if range.to_string() == format!("={version}"));
-            if is_itself {
-                return bad("a version cannot be its own successor".to_owned());
-            }
+        if let Some(Deprecation { successor: Some(successor), .. }) = &words
+            // A mirror may copy the deprecation before it copies the successor.
+            && mirror.is_none()
+        {
+            self.check_successor(successor, name, selector).await?;
         }
         self.change_lifecycle(name, selector, &LifecycleChange::Deprecated(words), caller, mirror)
             .await
+    }
+
+    /// Checks that a published version other than the deprecated one fits the successor.
+    async fn check_successor(
+        &self,
+        successor: &SuccessorRef,
+        deprecated: &CapabilityName,
+        deprecated_version: &VersionSelection,
+    ) -> Result<(), Error> {
+        let mut entries = self.versions.store.list_versions(&successor.name).await?;
+        let selection = match &successor.range {
+            Some(range) => VersionSelection::Range(range.clone()),
+            None => VersionSelection::Latest,
+        };
+        if selection.select(&entries).is_none() {
+            return Err(selection.missing_error(&successor.name, &entries));
+        }
+        if let (true, VersionSelection::Exact(version)) =
+            (successor.name == *deprecated, deprecated_version)
+        {
+            entries.retain(|entry| entry.version != *version);
+        }
+        match selection.select(&entries) {
+            Some(_) => Ok(()),
+            None => Err(Error::BadDeprecation("a version cannot be its own successor".to_owned())),
+        }
     }
 
     async fn change_lifecycle(

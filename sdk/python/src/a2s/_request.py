@@ -84,6 +84,7 @@ def delete(*segments: str, query: Mapping[str, Any] | None = None) -> Request:
 def post(
     *segments: str,
     body: Any = None,
+    query: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
     repeatable: bool = False,
     streams: bool = False,
@@ -93,6 +94,7 @@ def post(
     return Request(
         "POST",
         path(*segments),
+        query=query or {},
         headers={**content_type, **(headers or {})},
         content=content,
         repeatable=repeatable,

@@ -339,9 +339,14 @@ class AsyncA2SRegistry:
         request = _request.post_document("capabilities", document=document)
         return cast("PublishResponse", await self._transport.call(request))
 
-    async def yank(self, name: str, version: str) -> LifecycleResponse:
-        """Hides a version from searches. A request for exactly this version still gets it."""
-        return await self._change_version(name, version, "yank")
+    async def yank(self, name: str, version: str, *, force: bool = False) -> LifecycleResponse:
+        """Hides a version from searches. A request for exactly this version still gets it.
+
+        The registry refuses when published versions would break, except with `force`.
+        """
+        query = {"force": "true"} if force else None
+        request = post("capabilities", name, version, "yank", query=query)
+        return cast("LifecycleResponse", await self._transport.call(request))
 
     async def unyank(self, name: str, version: str) -> LifecycleResponse:
         """Shows a yanked version again."""

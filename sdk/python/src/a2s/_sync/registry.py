@@ -336,9 +336,14 @@ class A2SRegistry:
         request = _request.post_document("capabilities", document=document)
         return cast("PublishResponse", self._transport.call(request))
 
-    def yank(self, name: str, version: str) -> LifecycleResponse:
-        """Hides a version from searches. A request for exactly this version still gets it."""
-        return self._change_version(name, version, "yank")
+    def yank(self, name: str, version: str, *, force: bool = False) -> LifecycleResponse:
+        """Hides a version from searches. A request for exactly this version still gets it.
+
+        The registry refuses when published versions would break, except with `force`.
+        """
+        query = {"force": "true"} if force else None
+        request = post("capabilities", name, version, "yank", query=query)
+        return cast("LifecycleResponse", self._transport.call(request))
 
     def unyank(self, name: str, version: str) -> LifecycleResponse:
         """Shows a yanked version again."""
