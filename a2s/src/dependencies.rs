@@ -11,7 +11,7 @@ mod pins;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use semver::{Version, VersionReq};
+use semver::{Comparator, Op, Version, VersionReq};
 
 use crate::capability_ref::CapabilityRef;
 use crate::checksum::Digest;
@@ -73,7 +73,8 @@ impl<R: CandidateVersion> CandidateVersion for &R {
 }
 
 /// Selects a release from a range: the newest stable one that is not yanked, else the newest pre-release
-/// that is not yanked.
+/// that is not yanked. A range that names one version selects it before versions that differ from it in build
+/// metadata alone, which old registries and their mirrors may have.
 #[must_use]
 pub fn select_version<'r, R: CandidateVersion>(
     range: &VersionReq,
@@ -82,12 +83,22 @@ pub fn select_version<'r, R: CandidateVersion>(
     releases
         .iter()
         .filter(|release| !release.is_yanked() && range.matches(release.version()))
-        .max_by(|one, other| rank(*one).cmp(&rank(*other)))
+        .max_by(|one, other| rank(range, *one).cmp(&rank(range, *other)))
 }
 
-/// Returns the rank of a version: a stable version ranks above a pre-release, then the number decides.
-fn rank<R: CandidateVersion>(release: &R) -> (bool, &Version) {
-    (release.version().pre.is_empty(), release.version())
+/// Returns the rank of a version in a range: a stable version ranks above a pre-release, then the version that
+/// the range names, then the number decides.
+fn rank<'r, R: CandidateVersion>(range: &VersionReq, release: &'r R) -> (bool, bool, &'r Version) {
+    let version = release.version();
+    let is_named = names_one_version(range) && version.build.is_empty();
+    (version.pre.is_empty(), is_named, version)
+}
+
+/// Returns true for a range such as `=1.2.0`. A range has no build metadata.
+fn names_one_version(range: &VersionReq) -> bool {
+    let names_one =
+        |comparator: &Comparator| comparator.op == Op::Exact && comparator.patch.is_some();
+    range.comparators.iter().any(names_one)
 }
 
 impl Dependency {

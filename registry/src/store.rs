@@ -15,7 +15,7 @@ pub(crate) mod tokens;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2s::{CapabilityName, Complexity, Digest, VersionInfo};
+use a2s::{CandidateVersion, CapabilityName, Complexity, Digest, VersionInfo};
 use a2s_api::TokenSubject;
 use a2s_api::{Deprecation, FailureClass, FailureCount, FaultAttribution};
 use async_trait::async_trait;
@@ -90,6 +90,20 @@ pub(crate) struct VersionEntry {
     pub(crate) yanked: bool,
     pub(crate) deprecated: Option<Deprecation>,
     pub(crate) stats: RunStats,
+}
+
+impl CandidateVersion for VersionEntry {
+    fn version(&self) -> &Version {
+        &self.version
+    }
+
+    fn checksum(&self) -> Digest {
+        self.digest
+    }
+
+    fn is_yanked(&self) -> bool {
+        self.yanked
+    }
 }
 
 impl VersionEntry {

@@ -49,16 +49,13 @@ impl VersionSelection {
 
     /// Returns the selected entry. All entries must be of one capability.
     pub(crate) fn select<'e>(&self, entries: &'e [VersionEntry]) -> Option<&'e VersionEntry> {
-        let newest = |matches: &dyn Fn(&Version) -> bool| {
-            entries
-                .iter()
-                .filter(|entry| !entry.yanked && matches(&entry.version))
-                .max_by_key(|entry| (entry.version.pre.is_empty(), &entry.version))
-        };
         match self {
             Self::Exact(version) => entries.iter().find(|entry| entry.version == *version),
-            Self::Range(range) => newest(&|version| range.matches(version)),
-            Self::Latest => newest(&|_| true),
+            Self::Range(range) => a2s::select_version(range, entries),
+            Self::Latest => {
+                let offered = entries.iter().filter(|entry| !entry.yanked);
+                offered.max_by_key(|entry| (entry.version.pre.is_empty(), &entry.version))
+            }
         }
     }
 

@@ -49,12 +49,18 @@ impl Mirror<'_> {
 }
 
 #[tokio::test]
-async fn a_mirror_copies_versions_that_differ_in_build_metadata_alone() {
+async fn a_pin_does_not_move_to_build_metadata_on_a_mirror() {
     let world = World::new().await;
     let token = world.token("mirror", &["publish"]).await;
     let mirror = Mirror { world: &world, token: &token, source: SOURCE };
     for version in ["1.0.0", "1.0.0+b"] {
         assert_eq!(mirror.publish(dogs(version)).await.status, 201, "{version}");
+    }
+    for (selector, selected) in [("=1.0.0", "1.0.0"), ("1.0.0+b", "1.0.0+b"), ("^1.0.0", "1.0.0+b")]
+    {
+        let document = world.get(&format!("/v1/capabilities/Dogs/{selector}")).await;
+        let version = format!("\nversion: {selected}\n");
+        assert!(document.text().contains(&version), "{selector}: {}", document.text());
     }
 }
 
