@@ -19,6 +19,8 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::transport::{StreamableHttpClientTransport, Transport, stdio_pipes};
 use rmcp::{RoleClient, RoleServer};
 
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+
 use super::MAX_MESSAGE;
 use agent::ServiceClient;
 
@@ -53,10 +55,19 @@ pub enum BridgeError {
 /// When standard output or the server ends first.
 pub async fn bridge(client: &ServiceClient) -> Result<(), BridgeError> {
     let (input, output) = stdio_pipes();
-    let near =
-        AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(MAX_MESSAGE);
+    let near = line_transport(input, output);
     let far = StreamableHttpClientTransport::with_client(client.http(), config(client));
     join(near, far, RESPONSE_GRACE).await
+}
+
+/// Returns the transport of messages in lines. A client may end its input without the newline of its last
+/// message, which the reader of lines would drop.
+fn line_transport<R, W>(input: R, output: W) -> impl Transport<RoleServer>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    AsyncRwTransport::new(input.chain(b"\n".as_slice()), output).with_max_line_length(MAX_MESSAGE)
 }
 
 fn config(client: &ServiceClient) -> StreamableHttpClientTransportConfig {

@@ -54,7 +54,7 @@ fn bridged_for(
 ) -> (DuplexStream, JoinHandle<Result<(), BridgeError>>) {
     let (client, side) = duplex(1 << 10);
     let (input, output) = tokio::io::split(side);
-    let near = AsyncRwTransport::<RoleServer, _, _>::new(input, output);
+    let near = line_transport(input, output);
     (client, tokio::spawn(join(near, far, answering)))
 }
 
@@ -100,21 +100,23 @@ async fn a_request_that_does_not_reach_the_server_is_answered() {
 }
 
 #[tokio::test]
-async fn what_was_asked_before_the_end_of_the_input_is_answered() {
-    let (queue, mut heard) = mpsc::channel(1);
-    let (say, says) = mpsc::channel(1);
-    let (client, joined) = bridged(Far { heard: Some(queue), says: Some(says) });
-    let (read, mut write) = tokio::io::split(client);
-    write.write_all(format!("{}\n", call(7)).as_bytes()).await.unwrap();
-    write.shutdown().await.unwrap();
-    heard.recv().await.unwrap();
-    let result = json!({"jsonrpc": "2.0", "id": 7, "result": {"content": []}});
-    say.send(serde_json::from_value(result).unwrap()).await.unwrap();
-    let mut line = String::new();
-    BufReader::new(read).read_line(&mut line).await.unwrap();
-    let answer: Value = serde_json::from_str(&line).unwrap();
-    assert_eq!(answer["id"], 7);
-    joined.await.unwrap().unwrap();
+async fn requests_before_the_end_of_the_input_get_responses() {
+    for ending in ["\n", "\r\n", "", "\r", "\n\n"] {
+        let (queue, mut heard) = mpsc::channel(1);
+        let (say, says) = mpsc::channel(1);
+        let (client, joined) = bridged(Far { heard: Some(queue), says: Some(says) });
+        let (read, mut write) = tokio::io::split(client);
+        write.write_all(format!("{}{ending}", call(7)).as_bytes()).await.unwrap();
+        write.shutdown().await.unwrap();
+        assert!(heard.recv().await.is_some(), "{ending:?}");
+        let result = json!({"jsonrpc": "2.0", "id": 7, "result": {"content": []}});
+        say.send(serde_json::from_value(result).unwrap()).await.unwrap();
+        let mut line = String::new();
+        BufReader::new(read).read_line(&mut line).await.unwrap();
+        let response: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(response["id"], 7);
+        joined.await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test]
