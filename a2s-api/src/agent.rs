@@ -18,18 +18,24 @@ use super::{
 pub struct AgentRequest {
     /// The user's message: a request in plain words, or the answer to a question of the agent. At most 8
     /// KiB. Empty only where `inputs` answer a question for inputs.
+    #[schema(max_length = 8192)]
     pub message: String,
     /// The id of the conversation: 1 to 200 visible ASCII characters. When it is absent, a new conversation
     /// begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 200, pattern = "^[!-~]+$")]
     pub session: Option<String>,
     /// The unchanged `pending` value of the question that this message responds to. The agent itself stores
     /// nothing about a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingQuestion>,
     /// Known inputs by name. They take precedence over the message. Only here may a client send secret
-    /// inputs.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    /// inputs. Null counts as no value.
+    #[serde(
+        default,
+        deserialize_with = "super::given_inputs::deserialize",
+        skip_serializing_if = "Map::is_empty"
+    )]
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
     /// The `values` of the last response of the conversation. When the message refers to earlier ones ("and

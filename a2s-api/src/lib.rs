@@ -13,6 +13,7 @@ mod drafts;
 mod event_summary;
 mod exchange;
 mod findability;
+mod given_inputs;
 mod graph;
 mod host;
 mod index;

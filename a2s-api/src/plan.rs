@@ -33,8 +33,8 @@ pub struct PlanRequest {
     /// the newest version in its range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<Vec<CapabilityRef>>,
-    /// The values of the inputs that are known so far.
-    #[serde(default)]
+    /// The values of the inputs that are known so far. Null counts as no value.
+    #[serde(default, deserialize_with = "super::given_inputs::deserialize")]
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
     /// The session of the run. Its state may provide missing inputs.

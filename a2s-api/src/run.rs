@@ -42,8 +42,8 @@ pub struct ExecutionRequest {
     /// the newest version in its range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<Vec<CapabilityRef>>,
-    /// A value for each input.
-    #[serde(default)]
+    /// A value for each input. Null counts as no value.
+    #[serde(default, deserialize_with = "super::given_inputs::deserialize")]
     #[schema(value_type = schema::Values)]
     pub inputs: Map<String, Value>,
     /// The session that the run belongs to, as the guardian sees it.
