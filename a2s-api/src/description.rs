@@ -11,7 +11,7 @@ use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{
     AdditionalProperties, Discriminator, Object, OneOf, SchemaType, Type,
 };
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Schema};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Schema, Server};
 
 use super::PROBLEM_JSON;
 
@@ -88,6 +88,15 @@ fn forbid_null(parameter: &mut RefOr<Parameter>) {
         }
         _ => {}
     }
+}
+
+/// Adds what is true of every service: it listens at the root of its address, and an operation without
+/// stated security needs no token. Call it after [`add_error_responses`], which reads the stated security.
+pub fn add_defaults(openapi: &mut OpenApi) {
+    openapi.servers = Some(vec![Server::new("/")]);
+    operations_mut(openapi).for_each(|operation| {
+        operation.security.get_or_insert_default();
+    });
 }
 
 /// Returns the operations of a description.
@@ -220,14 +229,28 @@ fn find_tag(object: &Object) -> Option<(&str, &str)> {
     })
 }
 
-/// Removes the schemas in `names` that nothing refers to.
-fn remove_unused(openapi: &mut OpenApi, names: BTreeSet<String>) {
-    let text = serde_json::to_string(openapi).unwrap_or_default();
-    let is_used = |name: &String| text.contains(&format!("\"#/components/schemas/{name}\""));
-    let Some(components) = &mut openapi.components else { return };
-    for name in names.into_iter().filter(|name| !is_used(name)) {
-        components.schemas.remove(&name);
+/// Removes the schemas in `names` that nothing refers to, and then the variants of removed unions.
+fn remove_unused(openapi: &mut OpenApi, mut names: BTreeSet<String>) {
+    while !names.is_empty() {
+        let text = serde_json::to_string(openapi).unwrap_or_default();
+        names.retain(|name| !text.contains(&format!("\"{}\"", schema_location(name))));
+        let Some(components) = &mut openapi.components else { return };
+        let removed = names.iter().filter_map(|name| components.schemas.remove(name));
+        let unions = removed.filter_map(|schema| match schema {
+            RefOr::T(Schema::OneOf(union)) => Some(union),
+            _ => None,
+        });
+        names = unions.flat_map(|union| union.items).filter_map(referenced_name).collect();
     }
+}
+
+fn schema_location(name: &str) -> String {
+    Ref::from_schema_name(name).ref_location
+}
+
+fn referenced_name(schema: RefOr<Schema>) -> Option<String> {
+    let RefOr::Ref(reference) = schema else { return None };
+    Some(reference.ref_location.rsplit('/').next()?.to_owned())
 }
 
 /// Returns the objects that a schema allows; `None` when it also allows other values. Adds the names of the

@@ -53,7 +53,9 @@ pub use changes::{
 pub use decision::{
     ApprovalSubject, DecisionRecord, DecisionSource, GuardianChange, GuardianPhase,
 };
-pub use description::{add_error_responses, flatten_unions, has_status, operations_mut};
+pub use description::{
+    add_defaults, add_error_responses, flatten_unions, has_status, operations_mut,
+};
 pub use drafts::{Draft, DraftList, DraftRequest, SkippedOperation};
 pub use event_summary::{EventSummary, RequestChange, RunChange, SentRequest, StepChange};
 pub use exchange::{ExchangeList, RecordedResponse, StepExchange};

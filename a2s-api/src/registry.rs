@@ -126,6 +126,7 @@ pub struct SearchRequest {
     pub intent: String,
     /// Several intents instead of `intent`, at most 16. Each one gets its own response.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 16)]
     pub intents: Vec<String>,
     /// The maximum number of hits for each intent: 1 to 100, 10 when absent.
     #[serde(
@@ -185,6 +186,7 @@ pub struct SearchFilters {
     /// Only capabilities with this author: the complete name, organization or GitHub account; upper and
     /// lower case are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 200, pattern = r"\S")]
     pub author: Option<String>,
     /// Only capabilities whose live version is in this range: `^1.2`, `>=2, <4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -18,13 +18,13 @@ pub struct TokenRequest {
     /// The scopes of the token; at least one.
     #[schema(value_type = Vec<TokenScope>, min_items = 1)]
     pub scopes: BTreeSet<TokenScope>,
-    /// The lifetime of the token in seconds; unlimited when absent.
+    /// The lifetime of the token in seconds, at most 1,000 years; unlimited when absent.
     #[serde(
         default,
         deserialize_with = "super::whole_number::optional",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 31_536_000_000_u64)]
     pub expires_in_s: Option<u64>,
 }
 

@@ -11,6 +11,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::display_safe::to_single_line;
 use crate::name::CapabilityName;
+use crate::version_schema;
 
 /// The maximum length of a deprecation on one line. Its message has at most 500 characters.
 const MAX_LINE_LENGTH: usize = 700;
@@ -106,7 +107,7 @@ impl PartialSchema for SuccessorRef {
         ObjectBuilder::new()
             .schema_type(Type::String)
             .description(Some(description))
-            .pattern(Some("^[A-Z][A-Za-z0-9]*(@.+)?$"))
+            .pattern(Some(format!("^[A-Z][A-Za-z0-9]*(@{})?$", version_schema::range())))
             .examples(["GetWeather", "GetWeather@^2"])
             .into()
     }
@@ -124,12 +125,24 @@ mod tests {
 
     #[test]
     fn a_successor_is_a_name_and_perhaps_a_range() {
-        for good in ["GetWeather", "GetWeather@^2", "GetWeather@>=1.2.0, <3"] {
+        let schema = serde_json::to_value(SuccessorRef::schema()).unwrap();
+        let described = jsonschema::validator_for(&schema).unwrap();
+        for good in ["GetWeather", "GetWeather@^2", "GetWeather@>=1.2.0, <3", "GetWeather@*"] {
+            assert!(described.is_valid(&good.into()), "{good}");
             let successor: SuccessorRef = good.parse().unwrap();
             assert_eq!(successor.to_string().parse(), Ok(successor), "{good}");
         }
-        for bad in ["", "@1", "get weather", "GetWeather@", "GetWeather@new", "A@1@2"] {
+        for bad in [
+            "",
+            "@1",
+            "get weather",
+            "GetWeather@",
+            "GetWeather@new",
+            "A@1@2",
+            "VEL735oBK4@\u{1f3fb}",
+        ] {
             assert!(bad.parse::<SuccessorRef>().is_err(), "{bad}");
+            assert!(!described.is_valid(&bad.into()), "{bad}");
         }
     }
 

@@ -23,7 +23,13 @@ fn comparators() -> String {
     let partial = format!(r"{NUMBER}(\.{NUMBER}(\.{NUMBER}{})?)?", suffix());
     let wildcard = format!(r"{NUMBER}\.([*xX](\.[*xX])?|{NUMBER}\.[*xX])");
     let comparator = format!(r"((=|>=?|<=?|~|\^)? ?{partial}|{wildcard})");
-    format!("{comparator}( ?, ?{comparator})*")
+    // The reader of ranges takes 32 of them.
+    format!("{comparator}( ?, ?{comparator}){{0,31}}")
+}
+
+/// Returns the pattern of a range of versions.
+pub(crate) fn range() -> String {
+    format!(r"(\*|{})", comparators())
 }
 
 /// Describes versions and ranges, whose patterns share the same parts.
@@ -57,7 +63,7 @@ macro_rules! versions {
 versions! {
     Version, "An exact version (Semantic Versioning 2.0.0).", 256, version(), "1.4.0";
     VersionRange, "A range of versions (Semantic Versioning 2.0.0), with comparators separated by commas.",
-        256, format!(r"(\*|{})", comparators()), "^1.2";
+        256, range(), "^1.2";
     VersionSelector, "An exact version, a range, or `latest`.",
-        128, format!(r"(latest|\*|{})", comparators()), "^1.2";
+        128, format!("(latest|{})", range()), "^1.2";
 }

@@ -137,7 +137,10 @@ fn probe_routes() -> OpenApiRouter<App> {
 #[utoipa::path(
     post, path = "/v1/executions", tag = "executor", security(("token" = [])),
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible characters"),
+        (
+            "Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible characters",
+            min_length = 1, max_length = 255, pattern = "^[!-~]([ -~]*[!-~])?$",
+        ),
         ("traceparent" = Option<String>, Header, description = "The trace that the run continues (W3C Trace Context)"),
         ("tracestate" = Option<String>, Header, description = "The data that tracing systems have added to the trace"),
     ),
@@ -297,7 +300,8 @@ async fn stream_events(
     let run = read_id(&id)?;
     let after = match headers.get("last-event-id").map(|id| (id, id.to_str())) {
         None => 0,
-        Some((_, Ok(id))) if let Ok(id) = id.trim().parse() => id,
+        // The description of the API states a 64-bit integer with a sign.
+        Some((_, Ok(id))) if let Ok(id @ 0..) = id.trim().parse::<i64>() => id.unsigned_abs(),
         Some((id, _)) => {
             let message = format!("`Last-Event-ID` must be a number, not {id:?}");
             return Err(Error::new(ErrorKind::BadRequest, message));

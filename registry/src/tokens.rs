@@ -19,6 +19,9 @@ use crate::{Clock, Error};
 /// The prefix of tokens, so that secret scanners recognise them.
 const PREFIX: &str = "a2s_";
 
+/// The longest lifetime of a token: 1,000 years of 365 days.
+const MAX_TOKEN_SECONDS: i64 = 31_536_000_000;
+
 /// The tokens in a store.
 #[derive(Clone)]
 pub(crate) struct TokenService {
@@ -66,7 +69,8 @@ impl TokenService {
         let expires_at = match expires_in_s {
             None => None,
             Some(seconds) => {
-                let end = i64::try_from(seconds).ok().filter(|seconds| 0 < *seconds);
+                let end =
+                    i64::try_from(seconds).ok().filter(|s| (1..=MAX_TOKEN_SECONDS).contains(s));
                 let end = end.and_then(|s| now.checked_add(SignedDuration::from_secs(s)).ok());
                 let Some(end) = end else { return bad("`expires_in_s` is out of range") };
                 Some(end)

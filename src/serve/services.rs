@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use a2s::Secret;
 use a2s_api::{AuthGuard, Caller, TokenIntrospector};
-use a2s_api::{add_error_responses, flatten_unions};
+use a2s_api::{add_defaults, add_error_responses, flatten_unions};
 use axum::Router;
 use axum::routing::get;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -315,6 +315,7 @@ impl HttpSurface {
         let connections = ConnectionMetrics::register(&mut self.metrics);
         add_error_responses(&mut self.description);
         flatten_unions(&mut self.description);
+        add_defaults(&mut self.description);
         add_examples(&mut self.description);
         let router = with_middleware(self.routes, self.metrics, self.description, access, name);
         HttpServer::new(router, limits, connections, stop)

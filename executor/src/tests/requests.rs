@@ -69,6 +69,7 @@ async fn inputs_are_checked_before_anything_is_sent() {
     let app = world.open().await;
     let missing = refuse(&app, json!({"name": "Echo"})).await;
     assert_eq!((missing.0, missing.1.as_str()), (422, "A2S320"));
+    assert_eq!(refuse(&app, json!({"name": "Echo", "inputs": {"word": null}})).await, missing);
     assert!(missing.2.contains("`word`"), "{}", missing.2);
     let unknown = refuse(&app, json!({"name": "Echo", "inputs": {"wrd": 1}})).await;
     assert_eq!((unknown.0, unknown.1.as_str()), (422, "A2S321"));
@@ -272,8 +273,11 @@ async fn events_can_be_taken_up_anywhere_without_gaps_or_repeats() {
     let last = all.len().to_string();
     let answer = call(&app, Method::GET, &path, &[("last-event-id", &last)], Value::Null).await;
     assert_eq!(answer.status, StatusCode::NO_CONTENT);
-    let answer = call(&app, Method::GET, &path, &[("last-event-id", "x")], Value::Null).await;
-    assert_eq!(answer.problem().1, "A2S300");
+    for malformed in ["x", "-1", "9223372036854775808"] {
+        let headers = [("last-event-id", malformed)];
+        let response = call(&app, Method::GET, &path, &headers, Value::Null).await;
+        assert_eq!(response.problem().1, "A2S300", "{malformed}");
+    }
 }
 
 #[tokio::test]

@@ -111,6 +111,7 @@ struct PolicyTrialRequest {
     /// The text of the policy, in YAML.
     policy: String,
     /// The number of decisions to try it on, the latest ones; at most 5,000, and 1,000 by default.
+    #[schema(minimum = 1, maximum = 5000)]
     last: Option<usize>,
 }
 
@@ -167,6 +168,11 @@ async fn list_records(
             return problem_with_detail(RejectionCode::BadQuery, &error.body_text());
         }
     };
+    let numbers = [range.before, range.after].into_iter().flatten();
+    if numbers.into_iter().any(|number| i64::try_from(number).is_err()) {
+        let detail = format!("`before` and `after` must be at most {}.", i64::MAX);
+        return problem_with_detail(RejectionCode::BadQuery, &detail);
+    }
     let limit = range.limit.unwrap_or(DEFAULT_RECORDS);
     if !(1..=MAX_RECORDS).contains(&limit) {
         let detail = format!("`limit` must be from 1 to {MAX_RECORDS}.");

@@ -70,12 +70,12 @@ pub(super) async fn list_changes(
 ) -> Result<Response, Error> {
     let limit = page_size(limit)?;
     let since = match headers.get("last-event-id") {
-        None => since,
+        None => check_number("since", since)?,
         Some(id) => {
             let number = id.to_str().ok().and_then(|id| id.trim().parse().ok());
             let malformed =
                 || Error::MalformedParameter("`Last-Event-ID` must be a number".to_owned());
-            number.ok_or_else(malformed)?
+            check_number("Last-Event-ID", number.ok_or_else(malformed)?)?
         }
     };
     if !wants_events(&headers) {
@@ -150,6 +150,7 @@ pub(super) async fn read_audit(
     _: AuthorizedCaller<Admin>,
     QueryParams(AuditParams { before, name, limit }): QueryParams<AuditParams>,
 ) -> Result<Json<AuditPage>, Error> {
+    let before = before.map(|number| check_number("before", number)).transpose()?;
     Ok(Json(app.catalog.log.audit(before, name.as_ref(), page_size(limit)?).await?))
 }
 
@@ -187,6 +188,13 @@ pub(super) async fn trim_audit(
 ) -> Result<Json<TrimAuditResponse>, Error> {
     let removed = app.catalog.log.trim_audit(before, &caller).await?;
     Ok(Json(TrimAuditResponse { removed }))
+}
+
+/// Checks the number of an entry: the description of the API states 64-bit integers with a sign.
+fn check_number(parameter: &str, number: u64) -> Result<u64, Error> {
+    let too_large =
+        |_| Error::MalformedParameter(format!("`{parameter}` must be at most {}", i64::MAX));
+    i64::try_from(number).map(|_| number).map_err(too_large)
 }
 
 fn page_size(limit: Option<u32>) -> Result<u32, Error> {
