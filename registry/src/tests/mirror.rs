@@ -59,7 +59,7 @@ async fn a_pin_does_not_move_to_build_metadata_on_a_mirror() {
     for (selector, selected) in [("=1.0.0", "1.0.0"), ("1.0.0+b", "1.0.0+b"), ("^1.0.0", "1.0.0+b")]
     {
         let document = world.get(&format!("/v1/capabilities/Dogs/{selector}")).await;
-        let version = format!("\nversion: {selected}\n");
+        let version = format!("\nversion: \"{selected}\"\n");
         assert!(document.text().contains(&version), "{selector}: {}", document.text());
     }
 }
