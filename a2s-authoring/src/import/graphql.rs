@@ -6,6 +6,7 @@ mod operations;
 mod schema_subset;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use a2s::{Domain, ValueType};
 use apollo_compiler::ast::{Type, Value as Literal};
@@ -17,6 +18,7 @@ use apollo_compiler::{ExecutableDocument, Name, Schema};
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use self::operations::WrittenOperations;
 use super::draft::{self, DocumentHeader, DraftAuthor};
 use super::ref_resolver::quote_for_message;
 use super::schema::is_exact;
@@ -72,10 +74,12 @@ pub fn import_graphql(
     };
     stacker::grow(STACK, || {
         let (schema, remark) = read_schema(&schema)?;
-        let written = operations.is_none().then(|| operations::write_operations(&schema));
-        let operations = operations.or(written.as_deref()).unwrap_or_default();
-        // The operations of the import are as many as the schema has fields.
-        let most = if written.is_some() { MAX_SCHEMA_TOKENS } else { MAX_TOKENS };
+        let (written, most) = match operations {
+            Some(_) => (WrittenOperations::default(), MAX_TOKENS),
+            // The operations of the import are as many as the schema has fields.
+            None => (operations::write_operations(&schema), MAX_SCHEMA_TOKENS),
+        };
+        let operations = operations.unwrap_or(&written.text);
         let document = read_operations(&schema, operations, most)?;
         if document.operations.is_empty() {
             let hint = "Write an operation into the file: `query Name { … }`.";
@@ -89,6 +93,7 @@ pub fn import_graphql(
             prefix,
             domain,
             warning: remark,
+            selection_warnings: &written.warnings,
         };
         Ok(ImportResult { remarks, ..import.all() })
     })
@@ -188,6 +193,8 @@ struct GraphqlImporter<'a> {
     domain: String,
     /// The warning about errors in the schema.
     warning: Option<ImportWarning>,
+    /// The warnings about what an operation does not select, by the name of the operation.
+    selection_warnings: &'a BTreeMap<String, Vec<ImportWarning>>,
 }
 
 impl GraphqlImporter<'_> {
@@ -233,6 +240,9 @@ impl GraphqlImporter<'_> {
     ) -> Result<super::ImportedDocument, ImportRejection> {
         let mut taken = naming::UsedNames::default();
         let mut remarks: Vec<ImportWarning> = self.warning.iter().cloned().collect();
+        let written = operation.name.as_ref();
+        let unselected = written.and_then(|name| self.selection_warnings.get(name.as_str()));
+        remarks.extend(unselected.into_iter().flatten().cloned());
         let (mut variables, mut inputs) = (Vec::new(), Map::new());
         for definition in &operation.variables {
             let variable = taken.reserve(&naming::variable_name(&definition.name));

@@ -162,6 +162,51 @@ fn union_selects_the_fields_of_its_members() {
     assert_eq!(find.remarks, [], "the whole response has types");
 }
 
+#[test]
+fn selection_without_fields_of_its_type_is_reported() {
+    let schema = "type Query { viewer: User any: Any box: Box plain: Plain lone: Lone! }\n\
+        union Any = Lone\n\
+        interface Node { old: Int @deprecated }\n\
+        type Lone { parts(first: Int!): Int }\n\
+        type Plain { id: ID }\n\
+        type Box { boxes: [Box!] inner: Box }\n\
+        type User { name: String lone: Lone node: Node plain: Plain any: Any }";
+    let imported = import_graphql(schema, None, &options()).unwrap();
+    let remarks = |name: &str| -> Vec<(&str, &str)> {
+        let document = imported.documents.iter().find(|document| document.name == name).unwrap();
+        let remarks = document.remarks.iter();
+        remarks.map(|remark| (remark.place.as_str(), remark.reason.as_str())).collect()
+    };
+    let reason = |why: &str| {
+        format!(
+            "the operation selects only `__typename` there, because {why}; to select more, write the operation and import it with `--operation FILE`"
+        )
+    };
+    let arguments = reason("each field of its type requires arguments or is deprecated");
+    let member = reason("no member of the union has a scalar field that needs no arguments");
+    let scalar = reason("its type has no scalar field that needs no arguments");
+    let viewer =
+        [("viewer.any", &*member), ("viewer.lone", &arguments), ("viewer.node", &arguments)];
+    assert_eq!(remarks("Viewer"), viewer);
+    assert_eq!(remarks("Any"), [("any", &*member)]);
+    assert_eq!(remarks("Box"), [("box", &*scalar)]);
+    assert_eq!(remarks("Lone"), [("lone", &*arguments)]);
+    assert_eq!(remarks("Plain"), []);
+}
+
+#[test]
+fn reported_selections_are_bounded() {
+    let fields: String = (0..9).map(|n| format!("f{n}: Lone ")).collect();
+    let schema = format!(
+        "type Query {{ many: Many }} type Many {{ {fields} }} type Lone {{ a(b: Int!): Int }}"
+    );
+    let imported = import_graphql(&schema, None, &options()).unwrap();
+    let remarks = &imported.documents[0].remarks;
+    assert_eq!(remarks.len(), 6, "{remarks:?}");
+    let is_count = |remark: &ImportWarning| remark.reason.ends_with("of 4 more fields");
+    assert!(remarks.iter().any(is_count), "{remarks:?}");
+}
+
 /// Two unions with the same first member gave a part of the schema with a type that was defined twice.
 #[test]
 fn members_that_no_operation_selects_are_defined_once() {
@@ -204,7 +249,7 @@ fn large_schema_is_imported_as_a_whole() {
     let roots: String = (0..300).map(|n| format!("f{n}({arguments}): Int ")).collect();
     let schema = format!("type Query {{ {roots} }}");
     let schema = Schema::parse_and_validate(&schema, "schema").unwrap();
-    let written = operations::write_operations(&schema);
+    let written = operations::write_operations(&schema).text;
     assert!(read_operations(&schema, &written, MAX_TOKENS).is_err());
     let read = stacker::grow(STACK, || read_operations(&schema, &written, MAX_SCHEMA_TOKENS));
     assert_eq!(read.unwrap().operations.len(), 300);
