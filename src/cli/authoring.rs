@@ -15,6 +15,7 @@ it cannot import, with location and reason. It replaces a file with other conten
 
   a2s import openapi https://api.example.com/openapi.json --list
   a2s import openapi petstore.yaml --operation getPetById --out drafts
+  a2s import openapi shop.yaml --without X-Request-Id --without Accept-Language
   a2s import graphql schema.graphql --operation queries.graphql --endpoint https://api.example.com
   a2s import arazzo flows.yaml --source shop=shop.yaml";
 
@@ -98,6 +99,10 @@ pub(crate) struct ImportOpenapiArgs {
     /// The address of the service; replaces the one in the description
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<Url>,
+    /// An optional parameter (query, header or cookie) that the documents do not get; may be given
+    /// several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) without: Vec<String>,
     #[command(flatten)]
     pub(crate) common: ImportArgs,
 }

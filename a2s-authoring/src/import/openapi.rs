@@ -2,6 +2,7 @@
 
 mod body;
 mod extract_operation;
+mod omission;
 mod operation;
 mod parameter;
 mod response;
@@ -22,7 +23,7 @@ use super::{
 use crate::{naming, sanitize};
 
 pub(super) use body::OperationBody;
-pub(super) use extract_operation::{ExtractError, ExtractedOperation};
+pub(super) use extract_operation::{ExtractError, ExtractOptions, ExtractedOperation};
 pub(super) use operation::{SpecOperation, operations};
 pub(super) use parameter::ParameterIn;
 
@@ -45,6 +46,8 @@ pub struct OpenApiOptions {
     pub base: Option<Url>,
     /// The author of the documents, in place of the contact in the description.
     pub author: Option<String>,
+    /// The names of optional parameters (query, header, cookie) that the documents do not get.
+    pub without: Vec<String>,
     /// Ends the import early.
     pub stop: ImportStop,
 }
@@ -102,6 +105,7 @@ pub fn import_openapi(
     let names = document_names(&operations, &prefix);
     let webhooks = source.get("webhooks");
     let chosen = select_operations(&operations, &refused, &names, &options.operations, webhooks)?;
+    omission::check_names(&options.without, chosen.iter().map(|index| operations[*index]))?;
     let mut imported = ImportResult::default();
     let webhooks = list_requests_of_service(webhooks);
     imported.remarks.extend(webhooks.map(|names| warn_about_requests("webhooks", &names)));
@@ -256,19 +260,21 @@ fn import_operation(
 ) -> Result<ImportedDocument, ImportRejection> {
     let source = operation.source;
     let label = operation.label();
-    let cut = ExtractedOperation::extract(
-        operation,
-        options.server.as_ref(),
-        options.base.as_ref(),
-        None,
-    )
-    .map_err(|ExtractError { location: place, reason, hint }| {
-        let refusal = ImportRejection::new(&label, &place, reason);
-        match hint {
-            Some(hint) => refusal.with_hint(hint),
-            None => refusal,
-        }
-    })?;
+    let extract = ExtractOptions {
+        server: options.server.as_ref(),
+        base: options.base.as_ref(),
+        media_type: None,
+        without: &options.without,
+    };
+    let cut = ExtractedOperation::extract(operation, extract).map_err(
+        |ExtractError { location: place, reason, hint }| {
+            let refusal = ImportRejection::new(&label, &place, reason);
+            match hint {
+                Some(hint) => refusal.with_hint(hint),
+                None => refusal,
+            }
+        },
+    )?;
     let plan = OperationMapping::from_operation(&cut);
     let header = DocumentHeader {
         name: name.to_owned(),

@@ -13,7 +13,7 @@ pub(super) async fn import(
     arguments: ImportOpenapiArgs,
     output: &mut CommandOutput,
 ) -> Result<(), CliError> {
-    let ImportOpenapiArgs { spec, operations, list, server, common } = arguments;
+    let ImportOpenapiArgs { spec, operations, list, server, without, common } = arguments;
     let place = SpecLocation::parse(&spec)?;
     let (ApiDescription { value: description, remarks }, base) =
         fetch_description(&place, None).await?;
@@ -23,6 +23,7 @@ pub(super) async fn import(
         server,
         base,
         author: find_author(common.author.as_deref()),
+        without,
         ..OpenApiOptions::default()
     };
     if list {

@@ -10,7 +10,7 @@ use super::operation_lookup::{FoundOperation, find_by_id, find_by_path};
 use super::success_criteria::{self, SuccessCriterion};
 use super::value_scope::{StepOutputs, WorkflowScope};
 use super::{ArazzoImporter, actions};
-use crate::import::openapi::{ExtractError, ExtractedOperation};
+use crate::import::openapi::{ExtractError, ExtractOptions, ExtractedOperation};
 use crate::import::ref_resolver::quote_for_message;
 use crate::import::{ImportRejection, jsonpath};
 use crate::naming;
@@ -367,10 +367,11 @@ impl<'a> StepCall<'a> {
         let body = raw.get("requestBody");
         let media_type = body.and_then(|body| body.get("contentType")).and_then(Value::as_str);
         let server = importer.options.server.as_ref();
-        let cut =
-            ExtractedOperation::extract(operation, server, base, media_type).map_err(|flaw| {
-                ExtractError { location: format!("{place}: {}", flaw.location), ..flaw }
-            })?;
+        let options = ExtractOptions { server, base, media_type, without: &[] };
+        let cut = ExtractedOperation::extract(operation, options).map_err(|flaw| ExtractError {
+            location: format!("{place}: {}", flaw.location),
+            ..flaw
+        })?;
         Ok(Self::Task(Box::new(cut)))
     }
 }

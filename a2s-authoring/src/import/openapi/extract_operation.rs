@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::body::OperationBody;
+use super::omission::omit_parameters;
 use super::operation::SpecOperation;
 use super::parameter::{ParameterIn, TaskParameter};
 use super::response::OperationResponse;
@@ -37,6 +38,19 @@ impl ExtractError {
     }
 }
 
+/// The options of the extraction of an operation.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::import) struct ExtractOptions<'o> {
+    /// The address of the service, in place of the one in the description.
+    pub(in crate::import) server: Option<&'o Url>,
+    /// The base of relative addresses.
+    pub(in crate::import) base: Option<&'o Url>,
+    /// The preferred media type of the body.
+    pub(in crate::import) media_type: Option<&'o str>,
+    /// The names of the optional parameters to leave out.
+    pub(in crate::import) without: &'o [String],
+}
+
 /// An operation with exactly the parts that it needs.
 #[derive(Debug)]
 pub(in crate::import) struct ExtractedOperation<'a> {
@@ -56,19 +70,16 @@ pub(in crate::import) struct ExtractedOperation<'a> {
 }
 
 impl<'a> ExtractedOperation<'a> {
-    /// Extracts an operation. `server` replaces the server of the description. Relative addresses are
-    /// relative to `base`. `media_type` is the preferred type of the body.
     pub(in crate::import) fn extract(
         operation: SpecOperation<'a>,
-        server: Option<&Url>,
-        base: Option<&Url>,
-        media_type: Option<&str>,
+        options: ExtractOptions<'_>,
     ) -> Result<Self, ExtractError> {
         let mut remarks = Vec::new();
-        let server = TaskServer::of(operation, server, base)?;
+        let server = TaskServer::of(operation, options.server, options.base)?;
         let mut parameters = TaskParameter::read_all(operation, &mut remarks)?;
         let path = adjust_path(operation, &mut parameters, &mut remarks)?;
-        let body = OperationBody::choose_media_type(operation, media_type, &mut remarks)?;
+        omit_parameters(operation, options.without, &mut parameters)?;
+        let body = OperationBody::choose_media_type(operation, options.media_type, &mut remarks)?;
         let answers = OperationResponse::read_all(operation, &mut remarks);
         let (mut security, mut schemes) = security_of(operation, &mut remarks);
         if security.is_empty() {

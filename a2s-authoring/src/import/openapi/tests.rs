@@ -1,3 +1,4 @@
+mod omission;
 mod tolerant_reading;
 
 use proptest::prelude::*;
