@@ -6,8 +6,8 @@ use super::mismatch_message::{CheckedInput, describe_mismatch};
 use super::references::check_reads;
 use super::{TypeChecker, input_node};
 use crate::document::{Step, TaskInputs};
-use crate::task::InputLocation;
-use crate::task::{BodyFormat, OpenApiTask, Task};
+use crate::field_reader::CompileMode;
+use crate::task::{BodyFormat, InputLocation, OpenApiTask, SchemaResolver, Task};
 use crate::template::Template;
 use crate::tree::TreeNode;
 use crate::types::assignable::{MismatchReason, TypeMismatch, WireForm, find_mismatches};
@@ -45,9 +45,16 @@ pub(super) fn check_inputs<'n>(
                 from_declaration: false,
             });
         }
+        let is_known = !found.is_empty();
+        if !is_known {
+            found = find_schema_mismatches(checker, task, place, &value);
+        }
         let input = CheckedInput { place, template, node, path: &path, form: target.form };
         for mismatch in found {
             let Some((finding, read)) = describe_mismatch(&input, &mismatch) else { continue };
+            // A version that was published before may have it.
+            let is_draft = checker.mode == CompileMode::Draft;
+            let finding = if is_draft && !is_known { finding.into_warning() } else { finding };
             let sources = read.map_or_else(Vec::new, |read| checker.sources(read.variable()));
             checker.report(finding, sources);
         }
@@ -88,6 +95,40 @@ fn find_target<'n>(
         }
         (Task::Mcp(_), _) => None,
     }
+}
+
+/// Returns the parts of a value that do not fit the type that the `schema` of a GraphQL task declares for a
+/// variable: an enumeration or an input object. A version that was published before may contain them.
+fn find_schema_mismatches<'n>(
+    checker: &TypeChecker<'n, '_>,
+    task: &'n Task,
+    place: &InputLocation,
+    value: &InferredType<'n>,
+) -> Vec<TypeMismatch> {
+    let (Task::Graphql(task), InputLocation::Variable(name)) = (task, place) else {
+        return Vec::new();
+    };
+    if checker.mode == CompileMode::Final {
+        return Vec::new();
+    }
+    let variable = task.variables.iter().find(|variable| variable.name == *name);
+    let Some(variable) = variable.filter(|variable| names_type_of_schema(&variable.schema)) else {
+        return Vec::new();
+    };
+    let schemas = SchemaResolver::Definitions(&task.definitions);
+    let book = SchemaContext { schemas, budget: checker.names.budget };
+    let accepted = InferredType::from_schema(&variable.schema, book);
+    find_mismatches(value, &accepted, WireForm::Json)
+}
+
+/// Returns true when the schema of a variable contains a type that only the schema of the service defines.
+fn names_type_of_schema(schema: &Value) -> bool {
+    let below = |key: &str| match schema.get(key) {
+        Some(Value::Array(parts)) => parts.iter().any(names_type_of_schema),
+        Some(part) => names_type_of_schema(part),
+        None => false,
+    };
+    schema.get("$ref").is_some() || schema.get("enum").is_some() || below("anyOf") || below("items")
 }
 
 fn body_target<'n>(

@@ -259,6 +259,124 @@ fn graphql_variables_have_types() {
     }
 }
 
+/// The schema of a service with input types.
+const SERVICE: &str = "type Query { a(x: Int): Int, \
+    one(x: Filter!): Int, many(x: [Filter!]): Int, shade(x: Shade): Int }\n\
+    enum Shade { DARK LIGHT }\n\
+    input Filter { color: Shade!, words: [String!], size: Size, key: ID = 1, note: Note }\n\
+    input Size { width: Int!, height: Float }\n\
+    scalar Note";
+
+/// A step that calls `field` with the variable `x`, whose types the task's schema defines.
+fn schema_step(field: &str, declared: &str, template: &Value) -> Value {
+    let query = format!("query ($x: {declared}) {{ {field}(x: $x) }}");
+    json!({
+        "id": "ask", "format": "GraphQL",
+        "task": {"endpoint": "https://api.example", "query": query, "schema": SERVICE},
+        "input_mapping": {"variables": {"x": template}},
+    })
+}
+
+/// The messages about a variable whose types the task's schema defines. Each is a warning in a draft.
+fn check_schema_variable(field: &str, declared: &str, template: &Value) -> Vec<String> {
+    let parameters = json!([
+        {"name": "text", "type": "string"}, {"name": "count", "type": "integer"},
+        {"name": "thing", "type": "object"}, {"name": "maybe", "type": "string", "required": false},
+    ]);
+    let told = steps(&parameters, &[schema_step(field, declared, template)]);
+    let told = told.into_iter().map(|told| told.replacen("warning A2S057", "error A2S057", 1));
+    without_place(told.collect(), "execution.steps[0].input_mapping.variables.x")
+}
+
+#[test]
+fn graphql_input_objects_fit_the_schema() {
+    for fits in [
+        json!({"color": "DARK"}),
+        json!({"color": "${text}", "words": ["${text}", "b"], "size": {"width": "${count}"}}),
+        json!({"color": "DARK", "words": "one", "size": null, "key": "7", "note": {"any": 1}}),
+        json!({"color": "DARK", "size": {"width": 1, "height": 2}, "key": 7}),
+        json!("${thing}"),
+    ] {
+        assert_eq!(check_schema_variable("one", "Filter!", &fits), NOTHING, "{fits}");
+    }
+    let told = |template: Value, expected: &str| {
+        assert_eq!(check_schema_variable("one", "Filter!", &template), [expected], "{template}");
+    };
+    told(
+        json!({"color": "DARK", "wrods": []}),
+        "`variables.x` does not accept a member `wrods` @.wrods",
+    );
+    told(json!({"words": ["a"]}), "`variables.x` requires the member `color`, which is missing");
+    told(
+        json!({"color": "DARK", "size": {"width": "wide"}}),
+        "`variables.x.size.width` accepts a whole number, not the text `wide` @.size.width",
+    );
+    told(
+        json!({"color": "DARK", "size": {"height": 1.5}}),
+        "`variables.x.size` requires the member `width`, which is missing @.size",
+    );
+    told(
+        json!({"color": "DARKK"}),
+        "`variables.x.color` accepts one of `DARK`, `LIGHT`, not `DARKK` @.color",
+    );
+    told(
+        json!({"color": "DARK", "size": "${text}"}),
+        "`variables.x.size` accepts an object, but `${text}` is a string @.size",
+    );
+}
+
+#[test]
+fn graphql_lists_and_enumerations_fit_the_schema() {
+    let many = |template: Value| check_schema_variable("many", "[Filter!]", &template);
+    for fits in [json!(null), json!({"color": "DARK"}), json!([{"color": "DARK"}]), json!([])] {
+        assert_eq!(many(fits.clone()), NOTHING, "{fits}");
+    }
+    assert_eq!(
+        many(json!([{"color": "DARK"}, {"color": "LIGHT", "sice": {"width": 1}}])),
+        ["`variables.x[1]` does not accept a member `sice` @[1].sice"]
+    );
+    assert_eq!(
+        many(json!({"size": null})),
+        ["`variables.x` requires the member `color`, which is missing"]
+    );
+    assert_eq!(check_schema_variable("shade", "Shade", &json!(null)), NOTHING);
+    assert_eq!(
+        check_schema_variable("shade", "Shade", &json!("dark")),
+        ["`variables.x` accepts one of `DARK`, `LIGHT`, `null`, not `dark`"]
+    );
+    // A built-in type is checked by its name alone.
+    assert_eq!(
+        check_schema_variable("a", "Int", &json!("5")),
+        ["`variables.x` accepts a whole number, not the text `5`"]
+    );
+}
+
+/// Older versions did not compare input objects with the schema, so a published version may not fit.
+#[test]
+fn input_object_of_a_published_version_is_not_compared() {
+    let step = schema_step("one", "Filter!", &json!({"colour": "DARK"}));
+    let mut document = json!({
+        "a2s": "1.1.0",
+        "name": "Test",
+        "description": "A test",
+        "domains": ["api.example"],
+        "version": "1.0.0",
+        "authors": [{"name": "A"}],
+        "execution": {"type": "sequence", "steps": [step]},
+    });
+    let digest = crate::compile(document.to_string().as_bytes()).digest.unwrap();
+    document["checksum"] = json!(digest.to_string());
+    let text = document.to_string();
+    let errors = |compilation: crate::Compilation| -> Vec<String> {
+        let found = compilation.diagnostics.into_iter().filter(crate::Diagnostic::is_error);
+        found.map(|found| format!("{} {}", found.code, found.hint.unwrap_or_default())).collect()
+    };
+    assert_eq!(errors(crate::compile_with_checksum(text.as_bytes())), NOTHING);
+    assert_eq!(errors(crate::compile(text.as_bytes())), NOTHING);
+    let refused = errors(crate::compile_to_publish(text.as_bytes()));
+    assert!(refused.contains(&"A2S057 Did you mean `color`?".to_owned()), "{refused:?}");
+}
+
 #[test]
 fn a_form_is_an_object_of_texts() {
     let mut task = post(&json!({}));
