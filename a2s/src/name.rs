@@ -109,11 +109,13 @@ impl CapabilityName {
     #[must_use]
     pub fn is_lookalike(&self, other: &Self) -> bool {
         self != other
-            && (self.0.eq_ignore_ascii_case(&other.0) || self.skeleton() == other.skeleton())
+            && (self.0.eq_ignore_ascii_case(&other.0) || self.to_skeleton() == other.to_skeleton())
     }
 
-    /// Returns the name with one common letter for all letters that look alike.
-    fn skeleton(&self) -> String {
+    /// Returns the name in lower case, with one common letter for all letters that look alike. The registry
+    /// stores the same form to find look-alikes by an index.
+    #[must_use]
+    pub fn to_skeleton(&self) -> String {
         let letter = |c: char| match c {
             '1' | 'l' | 'I' => 'l',
             '0' | 'O' => 'o',

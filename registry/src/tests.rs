@@ -12,6 +12,7 @@ mod history;
 mod learning;
 mod learning_simulation;
 mod lifecycle;
+mod lookalikes;
 mod mirror;
 mod outcome_simulation;
 mod outcomes;

@@ -10,6 +10,12 @@ use crate::store::lifecycle::{AuditActor, AuditDetail};
 use crate::store::row_mapping::complexity_to_number;
 use crate::store::{Error, NewVersion, PublicationResult};
 
+/// Selects the names of others with a skeleton or the same letters, the oldest first. One owner can have many
+/// names that look alike, so the names of the subject are excluded here.
+const LOOKALIKES: &str = "SELECT name FROM capability WHERE (skeleton = $1 OR lower_name = $2) \
+     AND NOT EXISTS (SELECT 1 FROM owner WHERE capability = capability.id AND subject = $3) \
+     ORDER BY id";
+
 impl SqlStore {
     pub(super) async fn publish(
         &self,
@@ -182,25 +188,52 @@ async fn insert_version(
     relations::insert_relations(transaction, id, &new.relations).await
 }
 
-/// Finds a published name of other owners that a reader may confuse with the new one. It compares all
-/// names, but only once for each new name.
+/// Finds a published name of other owners that a reader may confuse with the new one. The indexes of both
+/// forms of a name find it, so the cost does not grow with the number of names.
 async fn find_lookalike(
     transaction: &mut Transaction<'_>,
     new: &NewVersion,
     by: &AuditActor,
 ) -> Result<Option<CapabilityName>, Error> {
-    let names: Vec<(i64, String)> =
-        transaction.query("SELECT id, name FROM capability").fetch_all().await?;
-    for (id, name) in names {
-        // A name that cannot be read is reported where it is read.
-        let Ok(name) = CapabilityName::new(&name) else { continue };
-        if !new.name.is_lookalike(&name) {
-            continue;
-        }
-        let owners = lifecycle::load_owners(transaction, id).await?;
-        if !by.owns(&owners) {
-            return Ok(Some(name));
-        }
+    if by.owns(&[]) {
+        return Ok(None);
     }
-    Ok(None)
+    let names: Vec<String> = transaction
+        .query(LOOKALIKES)
+        .bind(new.name.to_skeleton())
+        .bind(new.name.as_str().to_ascii_lowercase())
+        .bind(by.subject.as_str())
+        .fetch_values()
+        .await?;
+    // A name that cannot be read is reported where it is read.
+    let mut names = names.iter().filter_map(|name| CapabilityName::new(name).ok());
+    Ok(names.find(|name| new.name.is_lookalike(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{AssertSqlSafe, Row as _};
+
+    use super::*;
+    use crate::store::RegistryStore;
+    use crate::tests::database::Folder;
+
+    #[tokio::test]
+    async fn statements_of_a_publish_read_by_an_index() {
+        let folder = Folder::with_file();
+        let path = folder.path().join("registry.sqlite");
+        let store = SqlStore::open_file(&path).await.unwrap();
+        let database = folder.file().await;
+        for (sql, index) in
+            [(LOOKALIKES, "capability_skeleton"), (LOOKALIKES, "capability_lower_name")]
+        {
+            let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
+            let rows = sqlx::query(explain).fetch_all(&database).await.unwrap();
+            let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+            assert!(plan.iter().any(|step| step.contains(index)), "{sql}: {plan:#?}");
+            assert!(!plan.iter().any(|step| step.starts_with("SCAN")), "{sql}: {plan:#?}");
+        }
+        database.close().await;
+        RegistryStore::close(&store).await;
+    }
 }
