@@ -78,9 +78,8 @@ fn create(request: DraftRequest, stop: ImportStop) -> Result<DraftList, Error> {
         operations: request.operations,
         prefix: request.prefix,
         server,
-        base: None,
-        author: None,
         stop,
+        ..OpenApiOptions::default()
     };
     let mut left_out = Vec::new();
     if options.operations.is_empty() {
