@@ -18,7 +18,7 @@ fn orders() -> Value {
                         parameter("session", "cookie"),
                         parameter("cursor", "query"),
                     ],
-                    "responses": ok.clone(),
+                    "responses": ok,
                 },
             },
             "/orders/{id}": {
