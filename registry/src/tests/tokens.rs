@@ -355,3 +355,34 @@ async fn token_publishes_up_to_its_share_and_the_owner_more() {
     let refused = world.publish_as(&token, &dogs("1.0.2")).await;
     assert_eq!(refused.code(), "A2S274");
 }
+
+/// The sums of a share are derived: a row may be missing, or older than what an older program published.
+#[tokio::test]
+async fn each_version_counts_once_for_a_share_whatever_was_counted_before() {
+    let share = PublisherShare { versions: 5, bytes: i64::MAX };
+    let folder = Folder::new().await;
+    let world = World::open_with(folder, |config| config.limits.publisher_share = share).await;
+    let token = world.token("ci", &["publish"]).await;
+    let other = world.token("nightly", &["publish"]).await;
+    let database = world.database().await;
+    for (at, change) in [
+        "SELECT 1",
+        "SELECT 1",
+        "DELETE FROM publisher_usage",
+        // As of the first version.
+        "UPDATE publisher_usage SET versions = 1, counted = (SELECT min(seq) FROM event WHERE action = 'publish')",
+        "SELECT 1",
+    ]
+    .iter()
+    .enumerate()
+    {
+        database.execute(change, &[]).await;
+        let answer = world.publish_as(&token, &dogs(&format!("1.0.{at}"))).await;
+        assert_eq!(answer.status, 201, "{at}: {}", answer.text());
+    }
+    database.close().await;
+    let refused = world.publish_as(&token, &dogs("1.0.5")).await;
+    assert_eq!((refused.status.as_u16(), refused.code().as_str()), (413, "A2S274"));
+    let cats = document("Cats", "1.0.0", "Feeds the cat");
+    assert_eq!(world.publish_as(&other, &cats).await.status, 201);
+}

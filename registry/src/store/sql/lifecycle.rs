@@ -71,7 +71,8 @@ impl LifecycleStore for SqlStore {
             AuditDetail { action, name, release, subject: None, detail },
         )
         .await?;
-        let change = append_change(&mut transaction, entry.capability.0, by.at).await?;
+        let live = find_live_version(&mut transaction, entry.capability.0).await?;
+        let change = append_change(&mut transaction, entry.capability.0, live, by.at).await?;
         transaction.commit().await?;
         Ok(LifecycleResult::Changed(change))
     }
@@ -195,17 +196,17 @@ impl LifecycleStore for SqlStore {
     }
 }
 
-/// Selects the live version of a capability again, and appends a change for all its dependents and, last,
-/// for itself: a caller that waits for this change waits for all of them.
+/// Makes a version the live one of a capability, and appends a change for all its dependents and, last, for
+/// itself: a caller that waits for this change waits for all of them.
 pub(super) async fn append_change(
     transaction: &mut Transaction<'_>,
     capability: i64,
+    live: Option<i64>,
     at: Timestamp,
 ) -> Result<ChangeSeq, Error> {
-    let head = find_live_version(transaction, capability).await?;
     transaction
         .query("UPDATE capability SET head = $1 WHERE id = $2")
-        .bind(head)
+        .bind(live)
         .bind(capability)
         .execute()
         .await?;
@@ -226,6 +227,25 @@ async fn find_live_version(
 ) -> Result<Option<i64>, Error> {
     let rows = transaction
         .query("SELECT id, version FROM version WHERE capability = $1 AND NOT yanked")
+        .bind(capability)
+        .fetch_all()
+        .await?;
+    find_newest_version(&rows)
+}
+
+/// Returns the live version of a capability after one more was published: it is that one, or the live one
+/// of before. So the cost does not grow with the number of versions.
+pub(super) async fn find_live_version_after_publish(
+    transaction: &mut Transaction<'_>,
+    capability: i64,
+    published: i64,
+) -> Result<Option<i64>, Error> {
+    let rows = transaction
+        .query(
+            "SELECT id, version FROM version WHERE NOT yanked \
+             AND id IN ($1, (SELECT head FROM capability WHERE id = $2))",
+        )
+        .bind(published)
         .bind(capability)
         .fetch_all()
         .await?;

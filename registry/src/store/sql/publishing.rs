@@ -16,6 +16,18 @@ const LOOKALIKES: &str = "SELECT name FROM capability WHERE (skeleton = $1 OR lo
      AND NOT EXISTS (SELECT 1 FROM owner WHERE capability = capability.id AND subject = $3) \
      ORDER BY id";
 
+/// Selects the version without build metadata and those with it.
+const SAME_PRECEDENCE: &str =
+    "SELECT version FROM version WHERE capability = $1 AND version >= $2 AND version < $3";
+
+/// Sums the versions that a subject has published after an event.
+const USAGE_SINCE: &str = "SELECT max(event.seq), count(*), \
+     CAST(coalesce(sum(octet_length(document.source)), 0) AS BIGINT) FROM event \
+     JOIN capability ON capability.name = event.name \
+     JOIN version ON version.capability = capability.id AND version.version = event.version \
+     JOIN document ON document.version = version.id \
+     WHERE event.actor = $1 AND event.action = 'publish' AND event.seq > $2";
+
 impl SqlStore {
     pub(super) async fn publish(
         &self,
@@ -57,7 +69,7 @@ impl SqlStore {
         if is_share_used_up(&mut transaction, new, by).await? {
             return Ok(PublicationResult::ShareUsedUp);
         }
-        insert_version(&mut transaction, capability, new, by).await?;
+        let version = insert_version(&mut transaction, capability, new, by).await?;
         let (name, release) = (Some(&new.name), Some((&new.version, new.digest)));
         let entry = AuditDetail {
             action: RegistryAction::Publish,
@@ -67,7 +79,10 @@ impl SqlStore {
             detail: None,
         };
         lifecycle::insert_event(&mut transaction, by, entry).await?;
-        let change = lifecycle::append_change(&mut transaction, capability, by.at).await?;
+        let live =
+            lifecycle::find_live_version_after_publish(&mut transaction, capability, version);
+        let live = live.await?;
+        let change = lifecycle::append_change(&mut transaction, capability, live, by.at).await?;
         transaction.commit().await?;
         Ok(PublicationResult::Created(change))
     }
@@ -115,19 +130,15 @@ async fn find_same_precedence(
     capability: i64,
     new: &NewVersion,
 ) -> Result<Option<Version>, Error> {
-    let without_build = Version { build: BuildMetadata::EMPTY, ..new.version.clone() };
-    // No character of a version is a wildcard of `LIKE`.
+    let without_build = Version { build: BuildMetadata::EMPTY, ..new.version.clone() }.to_string();
     let published: Vec<String> = transaction
-        .query(
-            "SELECT version FROM version \
-             WHERE capability = $1 AND (version = $2 OR version LIKE $3)",
-        )
+        .query(SAME_PRECEDENCE)
         .bind(capability)
-        .bind(without_build.to_string())
-        .bind(format!("{without_build}+%"))
+        .bind(&without_build)
+        // `+` comes before `,`, and every other character of a version after it.
+        .bind(format!("{without_build},"))
         .fetch_values()
         .await?;
-    // `LIKE` of SQLite ignores case, versions do not.
     Ok(published
         .iter()
         .filter_map(|text| Version::parse(text).ok())
@@ -142,29 +153,50 @@ async fn is_share_used_up(
     by: &AuditActor,
 ) -> Result<bool, Error> {
     let Some(share) = by.share else { return Ok(false) };
-    let (versions, bytes): (i64, i64) = transaction
-        .query(
-            "SELECT count(*), CAST(coalesce(sum(octet_length(document.source)), 0) AS BIGINT)
-             FROM event
-             JOIN capability ON capability.name = event.name
-             JOIN version ON version.capability = capability.id AND version.version = event.version
-             JOIN document ON document.version = version.id
-             WHERE event.actor = $1 AND event.action = 'publish'",
-        )
-        .bind(by.subject.as_str())
-        .fetch_one()
-        .await?;
+    let (versions, bytes) = count_usage(transaction, by.subject.as_str()).await?;
     let size = i64::try_from(new.source.len()).unwrap_or(i64::MAX);
     Ok(versions >= i64::from(share.versions) || bytes.saturating_add(size) > share.bytes)
 }
 
-/// Writes a version with its document and relations.
+/// Returns the number of versions that a subject has published, and the size of their documents. Adds the
+/// events since the last count to the stored sums, so the cost does not grow with the sums.
+async fn count_usage(
+    transaction: &mut Transaction<'_>,
+    subject: &str,
+) -> Result<(i64, i64), Error> {
+    let counted: Option<(i64, i64, i64)> = transaction
+        .query("SELECT counted, versions, bytes FROM publisher_usage WHERE subject = $1")
+        .bind(subject)
+        .fetch_optional()
+        .await?;
+    let (counted, versions, bytes) = counted.unwrap_or_default();
+    let (last, new_versions, new_bytes): (Option<i64>, i64, i64) =
+        transaction.query(USAGE_SINCE).bind(subject).bind(counted).fetch_one().await?;
+    let usage = (versions.saturating_add(new_versions), bytes.saturating_add(new_bytes));
+    if let Some(last) = last {
+        transaction
+            .query(
+                "INSERT INTO publisher_usage (subject, counted, versions, bytes) \
+                 VALUES ($1, $2, $3, $4) ON CONFLICT (subject) DO UPDATE SET \
+                 counted = excluded.counted, versions = excluded.versions, bytes = excluded.bytes",
+            )
+            .bind(subject)
+            .bind(last)
+            .bind(usage.0)
+            .bind(usage.1)
+            .execute()
+            .await?;
+    }
+    Ok(usage)
+}
+
+/// Writes a version with its document and relations. Returns its id.
 async fn insert_version(
     transaction: &mut Transaction<'_>,
     capability: i64,
     new: &NewVersion,
     by: &AuditActor,
-) -> Result<(), Error> {
+) -> Result<i64, Error> {
     let id: i64 = transaction
         .query(
             "INSERT INTO version (capability, version, digest, complexity, permissions, published_at, origin) \
@@ -185,7 +217,8 @@ async fn insert_version(
         .bind(&new.source)
         .execute()
         .await?;
-    relations::insert_relations(transaction, id, &new.relations).await
+    relations::insert_relations(transaction, id, &new.relations).await?;
+    Ok(id)
 }
 
 /// Finds a published name of other owners that a reader may confuse with the new one. The indexes of both
@@ -224,9 +257,12 @@ mod tests {
         let path = folder.path().join("registry.sqlite");
         let store = SqlStore::open_file(&path).await.unwrap();
         let database = folder.file().await;
-        for (sql, index) in
-            [(LOOKALIKES, "capability_skeleton"), (LOOKALIKES, "capability_lower_name")]
-        {
+        for (sql, index) in [
+            (LOOKALIKES, "capability_skeleton"),
+            (LOOKALIKES, "capability_lower_name"),
+            (SAME_PRECEDENCE, "version>? AND version<?"),
+            (USAGE_SINCE, "event_actor (actor=? AND action=? AND rowid>?)"),
+        ] {
             let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
             let rows = sqlx::query(explain).fetch_all(&database).await.unwrap();
             let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
