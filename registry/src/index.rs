@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2s_api::IndexBuilding;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -74,6 +74,8 @@ struct IndexProgress {
 #[derive(Debug)]
 pub(crate) struct IndexerHandle {
     progress: watch::Receiver<IndexProgress>,
+    /// Wakes the indexer. Many changes at once wake it once.
+    changed: Arc<Notify>,
     commands: mpsc::Sender<IndexCommand>,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
@@ -82,8 +84,6 @@ pub(crate) struct IndexerHandle {
 
 /// A command to the indexer.
 enum IndexCommand {
-    /// Checks for new changes.
-    Follow,
     /// Rebuilds rows and index; the reply is the number of capabilities in the index.
     Rebuild(oneshot::Sender<Result<usize, Error>>),
 }
@@ -107,6 +107,7 @@ impl IndexerHandle {
     ) -> Self {
         let (progress_sender, progress) = watch::channel(IndexProgress::default());
         let (commands, inbox) = mpsc::channel(64);
+        let changed = Arc::<Notify>::default();
         let stop = CancellationToken::new();
         let next_check = (store.is_shared() || vectors.is_shared()).then(Instant::now);
         let indexer = Indexer {
@@ -115,6 +116,7 @@ impl IndexerHandle {
             vectors,
             metrics,
             identity,
+            changed: Arc::clone(&changed),
             progress: progress_sender,
             live: LiveIndex::default(),
             others: SharedState { next_check, reported: (i64::MAX, i64::MAX) },
@@ -135,6 +137,7 @@ impl IndexerHandle {
         let task = tokio::spawn(indexer.run(inbox, stop.clone()));
         Self {
             progress,
+            changed,
             commands,
             _stop_on_drop: stop.clone().drop_guard(),
             stop,
@@ -151,8 +154,7 @@ impl IndexerHandle {
 
     /// Lets the indexer look for changes soon.
     pub(crate) fn follow_changes(&self) {
-        // A full inbox means that the indexer is about to look anyway.
-        let _ = self.commands.try_send(IndexCommand::Follow);
+        self.changed.notify_one();
     }
 
     /// Waits at most `at_most` until the index has caught up with the store once.
@@ -218,6 +220,7 @@ struct Indexer {
     metrics: Metrics,
     /// The identity of the store.
     identity: String,
+    changed: Arc<Notify>,
     progress: watch::Sender<IndexProgress>,
     live: LiveIndex,
     others: SharedState,
@@ -298,6 +301,7 @@ impl Indexer {
             event = tokio::select! {
                 () = stop.cancelled() => break,
                 () = sleep_until(wake) => None,
+                () = self.changed.notified() => None,
                 command = inbox.recv() => match command {
                     Some(command) => Some(IndexerEvent::Command(command)),
                     None => break,
@@ -324,7 +328,7 @@ impl Indexer {
                     Err(error) => drop(reply.send(Err(error))),
                 }
             }
-            Some(IndexerEvent::Command(IndexCommand::Follow)) | None => {}
+            None => {}
             Some(IndexerEvent::Step(step)) => self.apply_step(step).await?,
             Some(IndexerEvent::Embedded(Err(Error::Embedder(error)))) => {
                 tracing::warn!(%error, "capabilities without vectors still wait for the embedder");
@@ -392,6 +396,11 @@ impl Indexer {
             self.note_applied(applied);
             if self.flush.unflushed >= FLUSH_CHANGES {
                 self.flush().await?;
+            }
+            // A registry that appends a change from now on wakes the indexer again.
+            if applied == outbox.latest {
+                self.metrics.index.lag.set(0);
+                break;
             }
         }
         self.note_applied(applied);

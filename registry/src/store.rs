@@ -273,10 +273,17 @@ pub(crate) struct ChangeOutbox {
     pub(crate) identity: String,
     /// The number of the last change.
     pub(crate) latest: ChangeSeq,
-    /// The number of capabilities with a live version.
-    pub(crate) live_count: u64,
     /// The next changes, in order.
     pub(crate) changes: Vec<(ChangeSeq, CapabilityId)>,
+}
+
+/// What a complete index has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct IndexTarget {
+    /// The number of the last change.
+    pub(crate) latest: ChangeSeq,
+    /// The number of capabilities with a live version at that change.
+    pub(crate) live_count: u64,
 }
 
 /// A database of documents, versions and outcomes.
@@ -322,6 +329,9 @@ pub(crate) trait RegistryStore:
 
     /// At most `limit` changes after `after`.
     async fn read_outbox(&self, after: ChangeSeq, limit: u32) -> Result<ChangeOutbox, Error>;
+
+    /// What a complete index has now. Counts all capabilities, so it is for a start and for a new index.
+    async fn count_live_versions(&self) -> Result<IndexTarget, Error>;
 
     /// Checks that the writing connection can write. After a failure, it writes data that changes nothing.
     async fn check_writer(&self) -> Result<(), Error>;

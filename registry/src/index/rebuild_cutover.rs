@@ -19,14 +19,14 @@ impl Indexer {
             && let Some(embedder) = self.find_rebuild_embedder()
         {
             // Read before the documents are: what changes meanwhile is followed afterwards.
-            let outbox = self.points.store.read_outbox(ChangeSeq::default(), 0).await?;
-            let (name, total) = (embedder.id().to_owned(), outbox.live_count);
+            let target = self.points.store.count_live_versions().await?;
+            let (name, total) = (embedder.id().to_owned(), target.live_count);
             tracing::info!(
                 embedder = name,
                 total,
                 "the registry builds a search index from the documents"
             );
-            self.build = Some(IndexRebuild::start(self.points.clone(), embedder, outbox.latest));
+            self.build = Some(IndexRebuild::start(self.points.clone(), embedder, target.latest));
             let building = IndexBuilding { embedder: name, done: 0, total, waiting: false };
             self.note_building(Some(building));
         }

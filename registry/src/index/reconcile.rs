@@ -30,11 +30,11 @@ impl Indexer {
             None => None,
         };
         // Read last: if others publish meanwhile, the index looks outdated, and not wrong.
-        let outbox = self.points.store.read_outbox(ChangeSeq::default(), 0).await?;
-        if let Some(known) = status.as_of.filter(|as_of| *as_of > outbox.latest) {
+        let target = self.points.store.count_live_versions().await?;
+        if let Some(known) = status.as_of.filter(|as_of| *as_of > target.latest) {
             tracing::error!(
                 known = known.0,
-                latest = outbox.latest.0,
+                latest = target.latest.0,
                 "the database lacks changes that its search index contains: its log (`-wal`) was \
                  lost, or it was restored from a backup; the registry rebuilds the index from the database"
             );
@@ -42,11 +42,11 @@ impl Indexer {
         // A damaged document has no point, so a store with one always looks incomplete: then every
         // start builds the index again until it is fixed.
         let is_whole = |indexed: &ChangeSeq| {
-            let is_level = *indexed == outbox.latest;
-            *indexed <= outbox.latest
+            let is_level = *indexed == target.latest;
+            *indexed <= target.latest
                 // An index that is ahead would never accept the changes written from now on.
-                && status.as_of.is_none_or(|as_of| as_of <= outbox.latest)
-                && status.points.is_some_and(|points| !is_level || points as u64 == outbox.live_count)
+                && status.as_of.is_none_or(|as_of| as_of <= target.latest)
+                && status.points.is_some_and(|points| !is_level || points as u64 == target.live_count)
         };
         match indexed.filter(is_whole) {
             Some(indexed) => {
@@ -54,7 +54,7 @@ impl Indexer {
                 self.note_applied(indexed);
             }
             None => {
-                let live = outbox.live_count;
+                let live = target.live_count;
                 tracing::info!(?status, ?indexed, live, "no usable search index found");
             }
         }

@@ -31,8 +31,9 @@ use self::relations::before_nul;
 use super::lifecycle::AuditActor;
 use super::row_mapping::{concat_entry, count, to_entries};
 use super::{
-    CapabilityId, ChangeOutbox, ChangeSeq, Error, LiveVersionQuery, NewVersion, PublicationResult,
-    RecordResult, RegistryStore, RunDetails, RunOutcome, VersionEntry, VersionId,
+    CapabilityId, ChangeOutbox, ChangeSeq, Error, IndexTarget, LiveVersionQuery, NewVersion,
+    PublicationResult, RecordResult, RegistryStore, RunDetails, RunOutcome, VersionEntry,
+    VersionId,
 };
 
 /// A store in a database of either engine.
@@ -137,8 +138,7 @@ impl RegistryStore for SqlStore {
         let mut transaction = self.readers.begin_snapshot().await?;
         let row: Row = transaction
             .query(
-                "SELECT identity, (SELECT coalesce(max(seq), 0) FROM change) AS latest, \
-                 (SELECT count(*) FROM capability WHERE head IS NOT NULL) AS live FROM registry",
+                "SELECT identity, (SELECT coalesce(max(seq), 0) FROM change) AS latest FROM registry",
             )
             .fetch_one()
             .await?;
@@ -152,9 +152,22 @@ impl RegistryStore for SqlStore {
         Ok(ChangeOutbox {
             identity: row.get("identity")?,
             latest: ChangeSeq(row.get("latest")?),
-            live_count: count(&row, "live")?,
             changes: changes.into_iter().map(to_change).collect(),
         })
+    }
+
+    async fn count_live_versions(&self) -> Result<IndexTarget, Error> {
+        // Both are of one moment, because it is one statement.
+        let row: Row = self
+            .readers
+            .query(
+                "SELECT (SELECT coalesce(max(seq), 0) FROM change) AS latest, \
+                 (SELECT count(*) FROM capability WHERE head IS NOT NULL) AS live",
+            )
+            .fetch_one()
+            .await?;
+        let latest = ChangeSeq(row.get("latest")?);
+        Ok(IndexTarget { latest, live_count: count(&row, "live")? })
     }
 
     async fn check_writer(&self) -> Result<(), Error> {
