@@ -278,10 +278,9 @@ impl<'c> DataFlowChecker<'c, '_> {
     }
 
     fn check_absent(&mut self, step: &Step, set: &BTreeSet<&str>) {
-        let root = self.root;
-        let site = |reference: &VariableReference| VariableReader::Step(step).site(root, reference);
         let is_set = |name: &str| set.contains(name);
-        optional_values::check_absent(self.capability, step, &is_set, &site, self.diagnostics);
+        let (capability, root) = (self.capability, self.root);
+        optional_values::check_absent(capability, step, root, &is_set, self.diagnostics);
     }
 
     fn check_reader(&mut self, reader: VariableReader<'c>, set: &BTreeSet<&str>) {

@@ -1,6 +1,7 @@
 //! The capability that a document describes: header, steps, inputs and outputs.
 
 mod find_task;
+mod input_node;
 mod input_output;
 mod parameter;
 mod step;
@@ -19,6 +20,7 @@ use crate::name::{CapabilityName, Domain, Permission};
 use crate::template::Template;
 
 pub(crate) use find_task::find_task;
+pub(crate) use input_node::{find_input, find_task_input};
 pub use input_output::{OutputMapping, OutputSource, TaskInputs};
 pub use parameter::{Parameter, ValueType};
 pub use step::{CapabilityStep, Step, StepAction, StepBlock, StepChoice, StepKind, TaskStep};

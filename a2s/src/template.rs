@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::error_code;
 use crate::field_reader::DiagnosticSink;
+use crate::task::InputLocation;
 use crate::tree::{NodeMember, NodePath, NodeValue, TreeNode};
 
 /// A key of a reference: `.name` or `[0]`.
@@ -122,6 +123,25 @@ impl Template {
         variables: &dyn VariableSource,
     ) -> Result<Option<Value>, MissingReference> {
         self.render_as(variables, true)
+    }
+
+    /// Renders the value of an input of a task like `render_present`. A text that contains an absent
+    /// variable is left out, too, where the location [omits it](InputLocation::omits_incomplete_text):
+    /// `Bearer null` is not a credential.
+    ///
+    /// # Errors
+    /// The first reference that leads nowhere.
+    pub fn render_input(
+        &self,
+        place: &InputLocation,
+        variables: &dyn VariableSource,
+    ) -> Result<Option<Value>, MissingReference> {
+        let lacks_value = |reference: &&VariableReference| variables.is_absent(&reference.variable);
+        let is_text = matches!(self, Self::Text(_)) && place.omits_incomplete_text();
+        if is_text && self.references().iter().any(lacks_value) {
+            return Ok(None);
+        }
+        self.render_present(variables)
     }
 
     fn render_as(

@@ -226,7 +226,7 @@ impl Line {
         };
         for (place, template) in &self.inputs {
             // What is not known before the run may be anything.
-            let Ok(expected) = template.render_present(&self.given) else { continue };
+            let Ok(expected) = template.render_input(place, &self.given) else { continue };
             let sent = values.get(place).cloned();
             let expected = expected.filter(|value| !value.is_null());
             if !is_same(expected.as_ref(), sent.as_ref()) {

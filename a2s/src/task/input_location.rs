@@ -23,6 +23,15 @@ pub enum InputLocation {
     Argument(String),
 }
 
+impl InputLocation {
+    /// Returns true when a text at this location is left out if it contains an optional parameter without a
+    /// value. Elsewhere the parameter becomes `null` inside the text.
+    #[must_use]
+    pub fn omits_incomplete_text(&self) -> bool {
+        matches!(self, Self::Query(_) | Self::Header(_) | Self::Cookie(_))
+    }
+}
+
 impl fmt::Display for InputLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -18,7 +18,9 @@ use super::type_path::PathNotFound;
 use super::{LoopScope, TypeEnv};
 use crate::budget::AnalysisBudget;
 use crate::diagnostic::{Diagnostic, MAX_RELATED, SourceLocation, SourcePosition, did_you_mean};
-use crate::document::{Capability, CapabilityStep, OnError, Step, StepBlock, StepChoice, TaskStep};
+use crate::document::{
+    Capability, CapabilityStep, OnError, Step, StepBlock, StepChoice, TaskStep, find_input,
+};
 use crate::field_reader::{CompileMode, DiagnosticSink, shorten_for_message};
 use crate::tree::{TreeNode, member_path};
 
@@ -94,7 +96,7 @@ impl<'n> TypeChecker<'n, '_> {
         }
         if let Some(CapabilityStep { inputs, .. }) = step.action.as_capability() {
             for (name, template) in inputs {
-                if let Some((path, node)) = input_node(step, node, None, name) {
+                if let Some((path, node)) = find_input(step, node, None, name) {
                     check_reads(self, template, node, &path);
                 }
             }
@@ -141,30 +143,6 @@ impl<'n> TypeChecker<'n, '_> {
         let finding = related.fold(finding, |finding, (at, text)| finding.with_related(at, text));
         self.diagnostics.diagnostics.push(finding);
     }
-}
-
-/// The location of a step's input, which is below `group` if there is one.
-fn input_node<'n>(
-    step: &Step,
-    node: &'n TreeNode<'n>,
-    group: Option<&str>,
-    name: &str,
-) -> Option<(String, &'n TreeNode<'n>)> {
-    ["input_mapping", "input_template"].iter().find_map(|field| {
-        let mut mapping = node.get(field)?;
-        let mut path = member_path(&step.pointer, field);
-        if let Some(group) = group {
-            (mapping, path) = (mapping.get(group)?, member_path(&path, group));
-        }
-        // Header names are case-insensitive.
-        let is_named = |key: &str| match group {
-            None | Some("headerParameters") => key.eq_ignore_ascii_case(name),
-            Some(_) => key == name,
-        };
-        let exact = mapping.member(name);
-        let member = exact.or_else(|| mapping.members()?.iter().find(|m| is_named(&m.key)))?;
-        Some((member_path(&path, &member.key), &member.value))
-    })
 }
 
 /// The names available where a path leads out of a type, for a hint; `name` is the name that was not found.

@@ -73,11 +73,11 @@ impl PlanUnit {
                 Error::new(ErrorKind::TemplateError, missing.to_string())
                     .with_context(format_args!("`{place}`"))
             };
-            let Some(value) = scope.render_optional(template).map_err(unresolved)? else {
+            let Some(value) = template.render_input(place, scope).map_err(unresolved)? else {
                 continue;
             };
             if let Some(shown) = &mut shown {
-                let masked = template.render_present(&variables).map_err(unresolved)?;
+                let masked = template.render_input(place, &variables).map_err(unresolved)?;
                 let has_secret = |text: &str| secrets.mask_text(text) != text;
                 shown.insert(place.clone(), mask_binary(masked.unwrap_or_default(), &has_secret));
                 hides_address |= matches!(place, InputLocation::Path(_) | InputLocation::Query(_))

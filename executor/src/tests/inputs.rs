@@ -60,6 +60,63 @@ async fn defaults_are_filled_in_and_what_is_absent_is_left_out() {
     assert!(world.service.heard()[2].starts_with("POST /echo/x?lang=de {"));
 }
 
+/// `POST /echo/x` with a text that contains `${token}` in each kind of parameter. The header `X-Required`
+/// is required.
+fn texts() -> Value {
+    let parameter = |name: &str, place: &str, required: bool| json!({"name": name, "in": place, "required": required, "schema": {"type": "string"}});
+    let mut step =
+        task("step", "POST /echo/x", json!({"body": "b ${token}"}), json!({"sent": "$.body"}));
+    step["task"]["paths"]["/echo/x"]["post"]["parameters"] = json!([
+        parameter("filter", "query", false),
+        parameter("sort", "query", false),
+        parameter("X-T", "header", false),
+        parameter("X-Required", "header", true),
+        parameter("seen", "cookie", false),
+    ]);
+    step["input_mapping"]["queryParameters"] =
+        json!({"filter": "owner:${owner} ${token}", "sort": "by ${owner}"});
+    step["input_mapping"]["headerParameters"] =
+        json!({"X-T": "Bearer ${token}", "X-Required": "for ${owner}"});
+    step["input_mapping"]["cookieParameters"] = json!({"seen": "${token}-1"});
+    step
+}
+
+#[tokio::test]
+async fn a_parameter_whose_text_lacks_its_input_is_not_sent() {
+    let world = World::new().await;
+    for (name, is_secret) in [("Texts", false), ("SecretTexts", true)] {
+        let token = json!({"name": "token", "required": false, "secret": is_secret});
+        let owner = json!({"name": "owner", "required": false});
+        let members =
+            json!({"parameters": [token, owner], "execution": sequence(json!([texts()]))});
+        world.registry.publish_newer(name, &members);
+    }
+    let app = world.open().await;
+    for name in ["Texts", "SecretTexts"] {
+        let before = world.service.heard().len();
+        let without = run(&app, name, json!({"owner": "ann"})).await;
+        assert_succeeded(&without);
+        let bare = &world.service.heard()[before];
+        assert!(bare.starts_with("POST /echo/x?sort=by%20ann {"), "{bare}");
+        assert!(!bare.contains("x-t") && !bare.contains("cookie"), "{bare}");
+        // A body is a text of its own, in which the input is null.
+        assert_eq!(world.service.asked()[before].1, json!("b null"));
+        assert_succeeded(&run(&app, name, json!({"owner": "ann", "token": "t0ken"})).await);
+        let full = &world.service.heard()[before + 1];
+        let filter = "POST /echo/x?filter=owner%3Aann%20t0ken&sort=by%20ann {";
+        assert!(full.starts_with(filter), "{full}");
+        for part in ["\"x-t\": \"Bearer t0ken\"", "\"cookie\": \"seen=t0ken-1\""] {
+            assert!(full.contains(part), "{part} is not in {full}");
+        }
+    }
+    let sent = world.service.asked().len();
+    let lacks_required = run(&app, "Texts", json!({"token": "t0ken"})).await;
+    let error = lacks_required.error.unwrap();
+    assert_eq!(error.code, "A2S322");
+    assert!(error.message.contains("headerParameters.X-Required"), "{}", error.message);
+    assert_eq!(world.service.asked().len(), sent);
+}
+
 #[tokio::test]
 async fn values_that_do_not_fit_are_refused_before_anything_begins() {
     let world = World::new().await;

@@ -74,7 +74,7 @@ impl Tally {
             let StepAction::Task { task, inputs, .. } = &step.action else { return };
             let mut filled = IndexMap::new();
             for (place, template) in inputs {
-                match scope.render_optional(template) {
+                match template.render_input(place, &scope) {
                     Ok(Some(value)) => _ = filled.insert(place.clone(), value),
                     Ok(None) => {}
                     // It reads the result of another step.

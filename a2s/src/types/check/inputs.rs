@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
+use super::TypeChecker;
 use super::mismatch_message::{CheckedInput, describe_mismatch};
 use super::references::check_reads;
-use super::{TypeChecker, input_node};
-use crate::document::{Step, TaskInputs};
+use crate::document::{Step, TaskInputs, find_task_input};
 use crate::field_reader::CompileMode;
 use crate::task::{BodyFormat, InputLocation, OpenApiTask, SchemaResolver, Task};
 use crate::template::Template;
@@ -30,7 +30,7 @@ pub(super) fn check_inputs<'n>(
     node: &'n TreeNode<'n>,
 ) {
     for (place, template) in inputs {
-        let Some((path, node)) = placed_node(step, node, place) else { continue };
+        let Some((path, node)) = find_task_input(step, node, place) else { continue };
         check_reads(checker, template, node, &path);
         let Some(target) = find_target(checker, task, place) else { continue };
         let value = checker.names.template(template, &checker.scope);
@@ -148,23 +148,4 @@ fn body_target<'n>(
     // Null is not sent.
     let takes = if body.required { takes } else { takes.or_null() };
     Some(InputTarget { expected_type: takes, form, needed: body.required })
-}
-
-/// The position of a location's input in the document: below the mapping of its group, or next to the
-/// others.
-fn placed_node<'n>(
-    step: &Step,
-    node: &'n TreeNode<'n>,
-    place: &InputLocation,
-) -> Option<(String, &'n TreeNode<'n>)> {
-    let (group, name) = match place {
-        InputLocation::Body => return input_node(step, node, None, "body"),
-        InputLocation::Path(name) => ("pathParameters", name),
-        InputLocation::Query(name) => ("queryParameters", name),
-        InputLocation::Header(name) => ("headerParameters", name),
-        InputLocation::Cookie(name) => ("cookieParameters", name),
-        InputLocation::Variable(name) => return input_node(step, node, Some("variables"), name),
-        InputLocation::Argument(name) => return input_node(step, node, Some("arguments"), name),
-    };
-    input_node(step, node, Some(group), name).or_else(|| input_node(step, node, None, name))
 }
