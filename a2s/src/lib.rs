@@ -98,8 +98,8 @@ pub use crate::task::{
     HeaderParameter, HttpMethod, HttpScheme, InputLocation, McpTask, MediaType, OAuthFlow,
     OAuthFlows, OpenApiTask, OpenApiVersion, OperationParameter, ParameterLocation, ParameterStyle,
     RequestBody, SchemaResolver, SecurityRequirement, SecurityScheme, Task, TaskFormat,
-    ToolAnnotations, ValueStyle, VariableDefinition, is_scheme_name, names_idempotency_key,
-    open_closed_all_of,
+    ToolAnnotations, ValueStyle, VariableDefinition, find_key_conflict, is_scheme_name,
+    names_idempotency_key, open_closed_all_of,
 };
 pub use crate::template::{
     MissingReference, Template, VariableReference, VariableSource, is_name as is_variable_name,

@@ -29,11 +29,11 @@ pub(crate) use mcp::decode_mcp;
 pub use mcp::{HeaderParameter, McpTask, ToolAnnotations};
 pub use media_type::MediaType;
 pub(crate) use openapi::decode_openapi;
-pub use openapi::names_idempotency_key;
 pub use openapi::{
     BodyField, BodyFormat, FieldHeader, FieldType, HttpMethod, OpenApiTask, OpenApiVersion,
     OperationParameter, ParameterLocation, ParameterStyle, RequestBody, ValueStyle,
 };
+pub use openapi::{find_key_conflict, names_idempotency_key};
 pub use schema_resolver::SchemaResolver;
 pub use security::{
     ApiKeyLocation, CredentialKind, HttpScheme, OAuthFlow, OAuthFlows, SecurityRequirement,

@@ -325,17 +325,23 @@ impl OperationMapping {
         let (mut variables, mut inputs) = (Vec::new(), Map::new());
         let mut remarks = Vec::new();
         for parameter in cut.parameters() {
-            // The executor creates a new one for each step of each run.
-            if parameter.is_idempotency_key() {
-                continue;
+            let is_key = parameter.is_idempotency_key();
+            if is_key {
+                // The executor creates a new one for each step of each run.
+                let Some(rule) = parameter.key_conflict(cut.source()) else { continue };
+                let reason = format!(
+                    "the schema of the header rejects the keys that the executor makes (`{rule}`), so the caller gives the key"
+                );
+                remarks.push(ImportWarning::new(&parameter.name, reason));
             }
             let value = match &parameter.constant {
                 Some(constant) => json!(constant.replace("${", "$${")),
                 None => {
                     let plain = naming::variable_name(&parameter.name);
                     let longer = format!("{}_{plain}", parameter.location.as_str());
-                    let variable =
+                    let mut variable =
                         parameter.variable(cut.source(), taken.reserve_one_of(&[plain, longer]));
+                    variable.required |= is_key;
                     let template = variable.template();
                     variables.push(variable);
                     template

@@ -3,6 +3,7 @@
 mod body;
 mod decode;
 mod field;
+mod idempotency_key;
 mod parameter;
 mod path;
 mod server;
@@ -18,6 +19,7 @@ use super::security::SecurityRequirement;
 pub use body::{BodyFormat, RequestBody};
 pub(crate) use decode::decode_openapi;
 pub use field::{BodyField, FieldHeader, FieldType};
+pub use idempotency_key::find_key_conflict;
 pub use parameter::names_idempotency_key;
 pub use parameter::{OperationParameter, ParameterLocation, ParameterStyle, ValueStyle};
 

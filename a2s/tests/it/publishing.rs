@@ -94,3 +94,67 @@ fn what_is_wrong_elsewhere_hides_what_is_declared() {
     let message = "no step sets `open`, so it becomes an input".to_owned();
     assert_eq!(findings(&found, "A2S047"), [(false, message)]);
 }
+
+/// A document whose step posts with an `Idempotency-Key` of this schema, and maps these inputs.
+fn keyed_document(schema: &Value, mapping: &Value) -> String {
+    let mut content = json!({
+        "a2s": "1.1.0", "name": "Test", "description": "A test", "domains": ["api.example"],
+        "version": "1.0.0", "authors": [{"name": "A"}], "parameters": [{"name": "order"}],
+        "execution": {"type": "sequence", "steps": [{
+            "id": "pay", "format": "OpenAPI", "input_mapping": mapping,
+            "task": {
+                "openapi": "3.0.3", "info": {"title": "T", "version": "1"},
+                "servers": [{"url": "https://api.example"}],
+                "paths": {"/": {"post": {
+                    "parameters": [
+                        {"name": "idempotency-key", "in": "header", "schema": schema},
+                        {"name": "order", "in": "query", "schema": {"type": "string"}},
+                    ],
+                    "responses": {"200": {"description": ""}},
+                }}},
+                "components": {"schemas": {"Key": {"type": "string", "maxLength": 20}}},
+            },
+        }]},
+    });
+    content["checksum"] = json!(a2s::Digest::of_document(&content).unwrap().to_string());
+    content.to_string()
+}
+
+#[test]
+fn a_header_that_rejects_every_made_key_is_refused_at_publishing() {
+    let unmapped = json!({"queryParameters": {"order": "${order}"}});
+    for (schema, rule) in [
+        (json!({"$ref": "#/components/schemas/Key"}), "maxLength: 20"),
+        (json!({"type": "string", "pattern": "^[A-Z0-9]{12}$"}), "pattern: ^[A-Z0-9]{12}$"),
+        (json!({"type": "string", "enum": ["first", "second"]}), "enum: [\"first\",\"second\"]"),
+    ] {
+        let text = keyed_document(&schema, &unmapped);
+        let message = format!(
+            "the executor makes a key of 36 characters for `headerParameters.idempotency-key`, but the schema of the header rejects it (`{rule}`)"
+        );
+        let published = compile_to_publish(text.as_bytes());
+        assert_eq!(findings(&published, "A2S057"), [(true, message.clone())]);
+        let found = published.diagnostics.iter().find(|found| found.code == "A2S057").unwrap();
+        let hint = found.hint.as_deref().unwrap();
+        assert_eq!(found.path, "execution.steps[0]");
+        assert!(hint.starts_with("Map `headerParameters.idempotency-key` in `input_mapping`"));
+        assert_eq!(findings(&compile(text.as_bytes()), "A2S057"), [(false, message)]);
+        // A version that was published before still runs.
+        let old = compile_with_checksum(text.as_bytes());
+        assert_eq!((findings(&old, "A2S057"), old.document.is_some()), (Vec::new(), true));
+    }
+}
+
+#[test]
+fn a_header_that_accepts_made_keys_or_is_mapped_is_published() {
+    let mapped = json!({"headerParameters": {"Idempotency-Key": "${order}"}});
+    let unmapped = json!({"queryParameters": {"order": "${order}"}});
+    for (schema, mapping) in [
+        (json!({"$ref": "#/components/schemas/Key"}), mapped),
+        (json!({"type": "string", "maxLength": 36}), unmapped.clone()),
+        (json!({"type": "string", "format": "uuid"}), unmapped),
+    ] {
+        let published = compile_to_publish(keyed_document(&schema, &mapping).as_bytes());
+        assert_eq!(findings(&published, "A2S057"), [], "{schema}");
+    }
+}

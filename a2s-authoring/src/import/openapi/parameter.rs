@@ -1,6 +1,6 @@
 //! The parameters of an operation.
 
-use a2s::{ValueType, names_idempotency_key};
+use a2s::{ValueType, find_key_conflict, names_idempotency_key};
 use serde_json::{Map, Value, json};
 
 use super::extract_operation::ExtractError;
@@ -226,6 +226,19 @@ impl<'a> TaskParameter<'a> {
     /// Returns true when it is the header by which a service recognizes a repeated request.
     pub(super) fn is_idempotency_key(&self) -> bool {
         self.location == ParameterIn::Header && names_idempotency_key(&self.name)
+    }
+
+    /// Returns the rule of its schema that rejects every idempotency key that the executor makes.
+    pub(super) fn key_conflict(&self, source: RefResolver<'_>) -> Option<String> {
+        match &self.shape {
+            ParameterContent::Schema(schema) | ParameterContent::Content(_, Some(schema)) => {
+                find_key_conflict(schema, &|reference| source.follow(reference).ok())
+            }
+            ParameterContent::Kind(kind) => {
+                find_key_conflict(&json!({ "type": kind.as_str() }), &|_| None)
+            }
+            ParameterContent::Content(_, None) => None,
+        }
     }
 
     /// The same parameter in the query, under a name from the path after `?`.

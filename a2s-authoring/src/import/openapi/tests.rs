@@ -691,3 +691,29 @@ fn an_empty_description_does_not_hide_that_of_the_path() {
     let (_, document) = import_one(&description_of_paths(&paths));
     assert_eq!(document.capability().description, "Weather of today in a city");
 }
+
+#[test]
+fn an_idempotency_key_that_the_executor_cannot_make_becomes_an_input() {
+    let description_with = |key: &Value| {
+        let header = json!({"name": "Idempotency-Key", "in": "header", "schema": key});
+        let operation = json!({"operationId": "pay", "parameters": [header], "responses": {"200": {"description": ""}}});
+        let more =
+            json!({"components": {"schemas": {"Short": {"type": "string", "maxLength": 20}}}});
+        description(&json!({"/pay": {"post": operation}}), &more)
+    };
+    for (key, rule) in [
+        (json!({"$ref": "#/components/schemas/Short"}), "maxLength: 20"),
+        (json!({"type": "string", "pattern": "^[0-9]{12}$"}), "pattern: ^[0-9]{12}$"),
+        (json!({"type": "integer"}), "type: integer"),
+    ] {
+        let (imported, document) = import_one(&description_with(&key));
+        let parameters = &document.capability().parameters;
+        assert_eq!(parameters.len(), 1, "{key}");
+        let name = parameters[0].name.to_ascii_lowercase();
+        assert!(parameters[0].required && name.contains("idempotency"), "{key} {name}");
+        let reason = format!("rejects the keys that the executor makes (`{rule}`)");
+        assert!(reasons(&imported).iter().any(|found| found.contains(&reason)), "{imported:?}");
+    }
+    let (_, document) = import_one(&description_with(&json!({"type": "string"})));
+    assert!(document.capability().parameters.is_empty());
+}

@@ -5,9 +5,13 @@ use serde_json::Value;
 use super::TypeChecker;
 use super::mismatch_message::{CheckedInput, describe_mismatch};
 use super::references::check_reads;
+use crate::diagnostic::Diagnostic;
 use crate::document::{Step, TaskInputs, find_task_input};
+use crate::error_code;
 use crate::field_reader::CompileMode;
-use crate::task::{BodyFormat, InputLocation, OpenApiTask, SchemaResolver, Task};
+use crate::task::{
+    BodyFormat, InputLocation, OpenApiTask, SchemaResolver, Task, find_key_conflict,
+};
 use crate::template::Template;
 use crate::tree::TreeNode;
 use crate::types::assignable::{MismatchReason, TypeMismatch, WireForm, find_mismatches};
@@ -59,6 +63,35 @@ pub(super) fn check_inputs<'n>(
             checker.report(finding, sources);
         }
     }
+    check_made_key(checker, step, task, inputs);
+}
+
+/// Reports an unmapped `Idempotency-Key` whose schema rejects every key that the executor makes: no run of
+/// the step could succeed. A version that was published before is not rejected.
+fn check_made_key(
+    checker: &mut TypeChecker<'_, '_>,
+    step: &Step,
+    task: &Task,
+    inputs: &TaskInputs,
+) {
+    let (Task::OpenApi(operation), Some(key)) = (task, task.idempotency_key()) else { return };
+    if checker.mode == CompileMode::Final || inputs.keys().any(|place| key.is_at(place)) {
+        return;
+    }
+    let schemas = SchemaResolver::OpenApi(operation);
+    let resolve = |reference: &str| schemas.resolve(reference);
+    let Some(rule) = find_key_conflict(&key.schema, &resolve) else { return };
+    let place = key.input_location();
+    let message = format!(
+        "the executor makes a key of 36 characters for `{place}`, but the schema of the header rejects it (`{rule}`)"
+    );
+    let hint = format!(
+        "Map `{place}` in `input_mapping` to a key that the service accepts, or correct the schema in the task."
+    );
+    let found = Diagnostic::error(error_code::WRONG_KIND, (&step.pointer, step.position), message);
+    let is_refused = checker.mode == CompileMode::Publish;
+    let found = if is_refused { found } else { found.into_warning() };
+    checker.report(found.with_hint(hint), Vec::new());
 }
 
 /// The requirements of a location; `None` when they are not known.
