@@ -204,8 +204,10 @@ fn read_secrets(names: &[&str]) -> Result<Vec<Secret>, CliError> {
     split_lines(&text, names)
 }
 
-/// Splits `text` into lines, one for each name.
+/// Splits `text` into lines, one for each name. A byte order mark at the start belongs to the file, like
+/// the line ends.
 fn split_lines(text: &str, names: &[&str]) -> Result<Vec<Secret>, CliError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines: Vec<_> = text.lines().map(Secret::new).collect();
     if lines.len() == names.len() && lines.iter().all(|line| !line.expose_secret().is_empty()) {
         return Ok(lines);
@@ -234,10 +236,15 @@ mod tests {
         };
         assert_eq!(read("a b \r\n", &["key"]), Some(vec!["a b ".to_owned()]));
         assert_eq!(read("a", &["key"]), Some(vec!["a".to_owned()]));
+        assert_eq!(read("\u{feff}a\r\n", &["key"]), Some(vec!["a".to_owned()]));
         assert_eq!(read("a\nb\n", &["x", "y"]).map(|lines| lines.len()), Some(2));
-        for (text, names) in
-            [("", &["key"][..]), ("\n", &["key"]), ("a\nb", &["key"]), ("a\n", &["x", "y"])]
-        {
+        for (text, names) in [
+            ("", &["key"][..]),
+            ("\u{feff}", &["key"]),
+            ("\n", &["key"]),
+            ("a\nb", &["key"]),
+            ("a\n", &["x", "y"]),
+        ] {
             assert_eq!(read(text, names), None, "{text:?}");
         }
     }

@@ -9,6 +9,8 @@ use crate::error::{Error, ErrorKind};
 const MAX_PART: usize = 8 << 10;
 /// The fewest characters of a secret: a shorter one would be found everywhere, and so could not be masked.
 const MIN_SECRET: usize = 4;
+/// The mark that some editors write at the start of a file. It is invisible, and no service expects it.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The maximum number of hosts that may issue tokens.
 const MAX_TOKEN_HOSTS: usize = 16;
 
@@ -75,6 +77,11 @@ fn check_text(field: &str, text: &str) -> Result<(), Error> {
     }
     if text.chars().any(char::is_control) {
         return Err(refused(format!("`{field}` has a control character, such as a line end")));
+    }
+    if text.contains(BYTE_ORDER_MARK) {
+        return Err(refused(format!("`{field}` has a byte order mark")).with_hint(
+            "Save the file as UTF-8 without a byte order mark, and set the credential again.",
+        ));
     }
     Ok(())
 }

@@ -302,6 +302,15 @@ async fn unsendable_secret_is_refused_without_its_text() {
     for (credential, says) in [
         (json!({"kind": "api_key", "value": "abc"}), "`value` has fewer than 4 characters"),
         (json!({"kind": "api_key", "value": "canary\n"}), "`value` has a control character"),
+        (json!({"kind": "api_key", "value": "\u{feff}canary"}), "`value` has a byte order mark"),
+        (
+            json!({"kind": "basic", "user": "can\u{feff}ary", "password": "canary"}),
+            "`user` has a byte order mark",
+        ),
+        (
+            json!({"kind": "oauth2", "client_id": "a", "client_secret": "canary\u{feff}"}),
+            "`client_secret` has a byte order mark",
+        ),
         (json!({"kind": "api_key", "value": "canary".repeat(2_000)}), "1 to 8192 bytes"),
         (
             json!({"kind": "basic", "user": "can:ary", "password": "canary"}),
