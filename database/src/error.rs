@@ -53,6 +53,21 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
+
+    /// Returns the fault of the disk that caused the error, if the database reports one.
+    #[must_use]
+    pub fn disk_fault(&self) -> Option<DiskFault> {
+        self.source.downcast_ref().and_then(find_disk_fault)
+    }
+}
+
+/// A fault of the disk that a database is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskFault {
+    /// The disk has no space left.
+    Full,
+    /// The disk cannot be read or written.
+    Failing,
 }
 
 impl From<sqlx::Error> for Error {
@@ -101,6 +116,26 @@ pub fn is_unavailable(error: &sqlx::Error) -> bool {
             }
         }
         _ => false,
+    }
+}
+
+/// Returns the fault of the disk that an error reports: `disk_full` and `io_error` of PostgreSQL, FULL and
+/// IOERR of SQLite.
+pub fn find_disk_fault(error: &sqlx::Error) -> Option<DiskFault> {
+    let sqlx::Error::Database(error) = error else { return None };
+    let code = error.code()?;
+    if is_from_server(error.as_ref()) {
+        return match &*code {
+            "53100" => Some(DiskFault::Full),
+            "58030" => Some(DiskFault::Failing),
+            _ => None,
+        };
+    }
+    // The lower byte of a code is what all of its kind share.
+    match code.parse::<i32>().ok()? & 0xff {
+        13 => Some(DiskFault::Full),
+        10 => Some(DiskFault::Failing),
+        _ => None,
     }
 }
 

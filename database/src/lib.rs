@@ -14,7 +14,7 @@ mod query;
 pub mod server_types;
 mod sqlite;
 
-pub use error::{Error, ErrorKind, is_unavailable};
+pub use error::{DiskFault, Error, ErrorKind, find_disk_fault, is_unavailable};
 pub use lock_file::{CommitRecorder, DatabaseLock, DatabaseLoss, open_private_file};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresServer;

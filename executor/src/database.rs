@@ -4,7 +4,7 @@ use std::path::Path;
 
 use a2s::Secret;
 use database::server_types::PgPool;
-use database::{Pool, PostgresServer, is_unavailable, sqlite_options};
+use database::{DiskFault, Pool, PostgresServer, find_disk_fault, is_unavailable, sqlite_options};
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
 
@@ -94,14 +94,30 @@ pub(crate) fn to_store_error<E: std::error::Error + 'static>(
     move |error| {
         tracing::error!(%error, "{what} could not be read or written");
         let cause: &(dyn std::error::Error + 'static) = &error;
-        if cause.downcast_ref().is_some_and(is_unavailable) {
-            return Error::new(
-                ErrorKind::StoreAway,
-                "the run database cannot be read or written now",
-            );
+        match cause.downcast_ref::<sqlx::Error>() {
+            Some(cause) if is_unavailable(cause) => to_away_error(find_disk_fault(cause)),
+            _ => Error::new(ErrorKind::Store, format!("{what} could not be read or written")),
         }
-        Error::new(ErrorKind::Store, format!("{what} could not be read or written"))
     }
+}
+
+/// Creates the error for a database that may become available again.
+fn to_away_error(fault: Option<DiskFault>) -> Error {
+    let (message, hint) = match fault {
+        None => {
+            let message = "the run database cannot be read or written now";
+            return Error::new(ErrorKind::StoreAway, message);
+        }
+        Some(DiskFault::Full) => (
+            "the run database cannot be written, because its disk is full",
+            "Free space on the disk of the run database; the executor then continues by itself.",
+        ),
+        Some(DiskFault::Failing) => (
+            "the run database cannot be read or written, because its disk reports errors",
+            "Check the disk of the run database and its free space; the executor continues by itself when the disk works again.",
+        ),
+    };
+    Error::new(ErrorKind::StoreAway, message).with_hint(hint)
 }
 
 #[cfg(test)]
@@ -134,7 +150,10 @@ mod tests {
                 let raise =
                     format!("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}'; END $$");
                 let error = connection.execute(AssertSqlSafe(raise)).await.unwrap_err();
-                assert_eq!(kind(error), expected, "{state}");
+                let error = to_store_error("the database")(error);
+                assert_eq!(error.kind, expected, "{state}");
+                let says_full = error.message.contains("its disk is full");
+                assert_eq!(says_full, state == &"53100", "{}", error.message);
             }
         }
     }
@@ -154,10 +173,15 @@ mod tests {
         assert_eq!(kind(busy), ErrorKind::StoreAway);
         one.execute("ROLLBACK").await.unwrap();
         let read_only = reader.execute("INSERT INTO t VALUES (2)").await.unwrap_err();
-        assert_eq!(kind(read_only), ErrorKind::StoreAway);
+        let read_only = to_store_error("the database")(read_only);
+        assert_eq!(read_only.kind, ErrorKind::StoreAway);
+        assert!(!read_only.message.contains("disk"), "{}", read_only.message);
         one.execute("PRAGMA max_page_count = 1").await.unwrap();
         let full = one.execute("INSERT INTO t VALUES (randomblob(100000))").await.unwrap_err();
-        assert_eq!(kind(full), ErrorKind::StoreAway);
+        let full = to_store_error("the database")(full);
+        assert_eq!(full.kind, ErrorKind::StoreAway);
+        assert!(full.message.contains("its disk is full"), "{}", full.message);
+        assert!(full.hint.starts_with("Free space on the disk"), "{}", full.hint);
         let twice = other.execute("INSERT INTO t VALUES (1)").await.unwrap_err();
         assert_eq!(kind(twice), ErrorKind::Store);
     }

@@ -7,6 +7,7 @@
 use a2s::{CapabilityName, Diagnostic, Digest, ErrorCode};
 use a2s_api::Problem;
 use a2s_api::{AuthError, BrokenDependent, StreamRejection, TokenSubject};
+use database::DiskFault;
 use semver::Version;
 
 use crate::{embed, store, vectors};
@@ -448,6 +449,12 @@ fn count_errors(diagnostics: &[Diagnostic]) -> String {
 
 fn store_text(error: &store::Error) -> &'static str {
     match error.kind() {
+        store::ErrorKind::Unavailable if error.disk_fault() == Some(DiskFault::Full) => {
+            "the database cannot be written, because its disk is full"
+        }
+        store::ErrorKind::Unavailable if error.disk_fault() == Some(DiskFault::Failing) => {
+            "the database cannot be read or written, because its disk reports errors"
+        }
         store::ErrorKind::Lost => "the database lacks data that was there before",
         store::ErrorKind::Unavailable => "the database did not respond",
         store::ErrorKind::Unusable => "the database cannot be opened",

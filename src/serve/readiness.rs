@@ -37,6 +37,12 @@ impl ReadinessPart {
         let lacking = (!is_ready).then(|| lacking.to_owned());
         Self { name: name.to_owned(), lacking, is_optional: false }
     }
+
+    /// Creates the part of a service from its own check, whose error is safe to show.
+    fn from_check<E: std::fmt::Display>(service: &str, check: Result<(), E>) -> Self {
+        let lacking = check.err().map(|error| format!("the {service} is not ready: {error}"));
+        Self { name: service.to_owned(), lacking, is_optional: false }
+    }
 }
 
 impl ReadinessCheck {
@@ -65,13 +71,11 @@ impl ReadinessCheck {
         let ServiceApps { registry, executor, guardian } = &*self.services;
         let registry_part = async {
             let app = registry.as_ref()?;
-            let is_ready = app.check_ready().await.is_ok();
-            Some(ReadinessPart::new("registry", is_ready, "the registry is not ready"))
+            Some(ReadinessPart::from_check("registry", app.check_ready().await))
         };
         let executor_part = async {
             let app = executor.as_ref()?;
-            let is_ready = app.check_ready().await.is_ok();
-            Some(ReadinessPart::new("executor", is_ready, "the executor is not ready"))
+            Some(ReadinessPart::from_check("executor", app.check_ready().await))
         };
         let index = async {
             let lag = registry.as_ref()?.index_lag().await.ok()?;
@@ -145,6 +149,15 @@ fn describe(parts: &[ReadinessPart]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_service_that_is_not_ready_gives_its_reason() {
+        let full = "the run database cannot be written, because its disk is full";
+        let executor = ReadinessPart::from_check("executor", Err(full));
+        let registry = ReadinessPart::from_check::<String>("registry", Ok(()));
+        let expected = format!("executor: the executor is not ready: {full}\nregistry: ready\n");
+        assert_eq!(describe(&[executor, registry]), expected);
+    }
 
     #[test]
     fn an_optional_part_is_described_and_keeps_nothing_from_working() {
