@@ -9,6 +9,7 @@
 mod apply_verdict;
 mod guardian_chain;
 mod guardian_request;
+mod input_sources;
 mod permitted;
 mod pre_run;
 mod sent;
@@ -38,6 +39,7 @@ use crate::secrets::RunSecrets;
 use crate::thread_local_clients::PerThread;
 use crate::vault::Vault;
 pub(crate) use guardian_request::{executor_agent, tool_id};
+pub(crate) use input_sources::InputSources;
 pub(crate) use permitted::Permitted;
 pub(crate) use pre_run::PreRun;
 
@@ -82,6 +84,8 @@ pub(crate) struct GuardedStep<'a> {
     pub(crate) permissions: &'a [Permission],
     /// The only hosts that its tasks may address.
     pub(crate) domains: &'a [Domain],
+    /// The templates of its inputs, for errors about their values.
+    pub(crate) sources: Option<InputSources<'a>>,
     /// The values that no guardian may see.
     pub(crate) secrets: &'a RunSecrets,
     /// The headers of a question that name its span. They are created only when there is a guardian to ask.

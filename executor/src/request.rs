@@ -233,6 +233,17 @@ pub(crate) enum PrepareError {
 }
 
 impl PrepareError {
+    /// Returns the location of the value at fault, and the path of its first wrong part.
+    pub(crate) fn value_location(&self) -> Option<(&InputLocation, &str)> {
+        match self {
+            Self::Missing(place) | Self::Value { place, .. } => Some((place, "")),
+            Self::Violation { place, violations } => {
+                Some((place, violations.first().map_or("", SchemaViolation::location)))
+            }
+            Self::Unknown(_) | Self::Arguments(_) | Self::Task(_) | Self::TooLarge { .. } => None,
+        }
+    }
+
     fn value(place: &InputLocation, reason: impl Into<Cow<'static, str>>) -> Self {
         Self::Value { place: place.clone(), reason: reason.into() }
     }

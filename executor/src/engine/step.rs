@@ -17,7 +17,7 @@ use super::{
 };
 use crate::clock::execution_id;
 use crate::error::{Error, ErrorKind};
-use crate::gate::GuardedStep;
+use crate::gate::{GuardedStep, InputSources};
 use crate::plan::{BoundInputs, PlanUnit};
 use crate::scope::VariableScope;
 use crate::step_result::StepResult;
@@ -206,6 +206,7 @@ impl<'r> Engine<'r> {
         let WalkPosition { unit, path, cancel } = at;
         let capability = unit.document.capability();
         let trace = LazyLock::new(|| live.trace_headers(|trace| trace.step(path)));
+        let templates = step.action.as_task().map(|task| task.inputs);
         let asker = GuardedStep {
             principal: live.principal,
             run: self.run,
@@ -217,6 +218,7 @@ impl<'r> Engine<'r> {
             description: &capability.description,
             permissions: &capability.permissions,
             domains: &capability.domains,
+            sources: templates.map(|templates| InputSources { capability, templates }),
             secrets: self.recorder.secrets,
             trace: &trace,
         };

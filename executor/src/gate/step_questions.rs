@@ -81,7 +81,9 @@ impl GuardianGate {
     ) -> RawVerdict<PreparedRequest> {
         let mut proposal = match RequestProposal::new(asker, contract, inputs, occasion) {
             Ok(proposal) => proposal,
-            Err(error) => return RawVerdict::without_question(Err(error.into())),
+            Err(error) => {
+                return RawVerdict::without_question(Err(asker.to_input_error(error)));
+            }
         };
         let hooks: &[HookPhase] = match contract.task() {
             Task::Mcp(_) => &[HookPhase::REQUEST, HookPhase::MCP_OUTBOUND],

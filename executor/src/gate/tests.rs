@@ -91,6 +91,7 @@ fn asker<'a>(capability: &'a CapabilityRef, root: &'a CapabilityRef) -> GuardedS
         description: "Post the weather",
         permissions: &[],
         domains: &[],
+        sources: None,
         secrets: &NO_SECRETS,
         trace: &NO_TRACE,
     }

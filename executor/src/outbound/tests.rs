@@ -85,6 +85,7 @@ pub(super) async fn permit(task: &Task, given: &[(&str, Value)]) -> Permitted<Pr
         description: "Test",
         permissions: &[],
         domains: &[],
+        sources: None,
         secrets: &RunSecrets::default(),
         trace: &&HeaderMap::new(),
     };

@@ -32,7 +32,8 @@ pub(crate) struct PreviewableStep<'p> {
     pub(crate) task: &'p Arc<Task>,
     /// The variables without a value that its inputs wait for.
     pub(crate) needs: BTreeSet<String>,
-    inputs: &'p TaskInputs,
+    /// The templates of its inputs.
+    pub(crate) inputs: &'p TaskInputs,
     scope: VariableScope<'p>,
 }
 

@@ -14,7 +14,7 @@ use super::context::RunContext;
 use super::resolver::PreparedRun;
 use crate::clock::execution_id;
 use crate::error::Error;
-use crate::gate::GuardedStep;
+use crate::gate::{GuardedStep, InputSources};
 use crate::plan::{ExecutionPlan, PreviewableStep};
 use crate::request::ContractCache;
 use crate::secrets::RunSecrets;
@@ -99,6 +99,7 @@ impl PlanPreview<'_> {
             description: &capability.description,
             permissions: &capability.permissions,
             domains: &capability.domains,
+            sources: Some(InputSources { capability, templates: step.inputs }),
             secrets,
             // Nothing is run, so there is nothing to be traced.
             trace: &&HeaderMap::new(),

@@ -152,6 +152,7 @@ impl SetOutputs<'_> {
             description: &format!("{by} sets its outputs by hand. {}", capability.description),
             permissions: &capability.permissions,
             domains: &capability.domains,
+            sources: None,
             secrets,
             trace: &&headers,
         };

@@ -243,3 +243,41 @@ async fn a_plan_tells_what_a_run_would_do_with_these_inputs() {
     let PlannedStepKind::Parallel { steps } = &plan.steps[1].kind else { panic!() };
     assert_eq!((steps[0].step.as_str(), steps[0].max_attempts), ("both/get", Some(4)));
 }
+
+#[tokio::test]
+async fn a_value_that_its_schema_rejects_is_named_by_its_input() {
+    let world = World::new().await;
+    let number = json!({"type": "integer", "maximum": 9});
+    let mut read =
+        task("read", "POST /echo/x", json!({"body": {"n": 70}}), json!({"n": "$.body.n"}));
+    read["task"]["paths"]["/echo/x"]["post"]["parameters"] =
+        json!([{"name": "y", "in": "query", "schema": number}]);
+    read["input_mapping"]["queryParameters"] = json!({"y": "${year}"});
+    let mut write = task("write", "POST /say", json!({}), json!({}));
+    let list = json!({"type": "array", "items": {"type": "object", "properties": {"v": number}}});
+    write["task"]["paths"]["/say"]["post"]["requestBody"] = json!({"content": {"application/json": {
+        "schema": {"type": "object", "properties": {"list": list, "read": number}},
+    }}});
+    write["input_mapping"] = json!({"body": {
+        "list": [{"v": 1}, {"v": "${count}"}], "read": "${n}",
+    }});
+    let parameters =
+        json!([{"name": "year", "type": "integer"}, {"name": "count", "type": "integer"}]);
+    let members = json!({"parameters": parameters, "execution": sequence(json!([read, write]))});
+    world.registry.publish_newer("Rejected", &members);
+    let app = world.open().await;
+    for (inputs, words) in [
+        (
+            json!({"year": 10, "count": 1}),
+            "input `year`: the value of `queryParameters.y` does not",
+        ),
+        (json!({"year": 1, "count": 10}), "input `count`: the value of `body` does not"),
+        // The result of the first step is at fault, and not an input.
+        (json!({"year": 1, "count": 1}), "`${n}`: the value of `body` does not"),
+    ] {
+        let error = run(&app, "Rejected", inputs).await.error.unwrap();
+        assert_eq!(error.code, "A2S328");
+        assert!(error.message.starts_with(words), "{}", error.message);
+    }
+    assert_eq!(world.service.count("POST /say"), 0);
+}

@@ -38,6 +38,11 @@ impl fmt::Display for SchemaViolation {
 }
 
 impl SchemaViolation {
+    /// Returns the location in the value: `.items[3].name`, empty for the whole.
+    pub(crate) fn location(&self) -> &str {
+        &self.at
+    }
+
     /// A violation by the whole value, of a rule that is not in a schema.
     pub(crate) fn of_whole_value(reason: String, rule: &str) -> Self {
         Self { at: String::new(), reason, rule: rule.to_owned() }
