@@ -60,6 +60,10 @@ show-powercut seed="" cuts="6":
 bench:
     cargo bench --locked
 
+# Print the cost of a publish against the size of the registry, beside a bare insert of the same run.
+curves *sizes:
+    cargo bench --locked -p registry --bench publishing -- {{sizes}}
+
 # Fuzz the compiler with documents of every size, within a bound of memory.
 fuzz-compile seconds="600":
     cd a2s && cargo fuzz run -s none compile fuzz/corpus/compile fuzz/seeds/compile ../capabilities \
