@@ -73,8 +73,10 @@ impl<R: CandidateVersion> CandidateVersion for &R {
 }
 
 /// Selects a release from a range: the newest stable one that is not yanked, else the newest pre-release
-/// that is not yanked. A range that names one version selects it before versions that differ from it in build
-/// metadata alone, which old registries and their mirrors may have.
+/// that is not yanked.
+///
+/// A range that names one version selects it before versions that differ from it in build metadata alone,
+/// which old registries and their mirrors may have.
 #[must_use]
 pub fn select_version<'r, R: CandidateVersion>(
     range: &VersionReq,

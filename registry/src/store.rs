@@ -277,7 +277,7 @@ pub(crate) struct ChangeOutbox {
     pub(crate) changes: Vec<(ChangeSeq, CapabilityId)>,
 }
 
-/// What a complete index has.
+/// The state of a complete index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct IndexTarget {
     /// The number of the last change.
@@ -330,7 +330,8 @@ pub(crate) trait RegistryStore:
     /// At most `limit` changes after `after`.
     async fn read_outbox(&self, after: ChangeSeq, limit: u32) -> Result<ChangeOutbox, Error>;
 
-    /// What a complete index has now. Counts all capabilities, so it is for a start and for a new index.
+    /// Returns the state of a complete index now. Counts all capabilities, so it is for a start and for a new
+    /// index.
     async fn count_live_versions(&self) -> Result<IndexTarget, Error>;
 
     /// Checks that the writing connection can write. After a failure, it writes data that changes nothing.

@@ -121,7 +121,7 @@ fn keyed_document(schema: &Value, mapping: &Value) -> String {
 }
 
 #[test]
-fn a_header_that_rejects_every_made_key_is_refused_at_publishing() {
+fn a_header_that_rejects_made_keys_is_refused() {
     let unmapped = json!({"queryParameters": {"order": "${order}"}});
     for (schema, rule) in [
         (json!({"$ref": "#/components/schemas/Key"}), "maxLength: 20"),

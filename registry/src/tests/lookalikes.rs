@@ -49,7 +49,7 @@ fn expect_result(
 }
 
 #[test]
-fn the_database_finds_the_lookalikes_that_a_comparison_of_all_names_finds() {
+fn the_database_finds_what_comparing_all_names_finds() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut runner = TestRunner::new(ProptestConfig { cases: 12, ..ProptestConfig::default() });
     let attempt = ("[IOLRNM0]?[IlLiO0o1rRnNmM]{1,4}", 0..3_usize)

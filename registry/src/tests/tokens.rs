@@ -358,7 +358,7 @@ async fn token_publishes_up_to_its_share_and_the_owner_more() {
 
 /// The sums of a share are derived: a row may be missing, or older than what an older program published.
 #[tokio::test]
-async fn each_version_counts_once_for_a_share_whatever_was_counted_before() {
+async fn each_version_counts_once_for_a_share() {
     let share = PublisherShare { versions: 5, bytes: i64::MAX };
     let folder = Folder::new().await;
     let world = World::open_with(folder, |config| config.limits.publisher_share = share).await;

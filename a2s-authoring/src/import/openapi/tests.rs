@@ -693,7 +693,7 @@ fn an_empty_description_does_not_hide_that_of_the_path() {
 }
 
 #[test]
-fn an_idempotency_key_that_the_executor_cannot_make_becomes_an_input() {
+fn an_idempotency_key_of_another_form_becomes_an_input() {
     let description_with = |key: &Value| {
         let header = json!({"name": "Idempotency-Key", "in": "header", "schema": key});
         let operation = json!({"operationId": "pay", "parameters": [header], "responses": {"200": {"description": ""}}});

@@ -29,8 +29,10 @@ const MAX_PATTERN: usize = 2_000;
 /// The maximum memory for a compiled pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 18;
 
-/// Returns the rule of a header's schema that rejects every `Idempotency-Key` that the executor makes, such
-/// as `maxLength: 20`; `None` when the schema may accept a key. `resolve` returns the target of a `$ref`.
+/// Returns the rule of a header's schema that rejects every `Idempotency-Key` that the executor makes.
+///
+/// An example is `maxLength: 20`; `None` when the schema may accept a key. `resolve` returns the target of a
+/// `$ref`.
 pub fn find_key_conflict<'s>(
     schema: &'s Value,
     resolve: &dyn Fn(&str) -> Option<&'s Value>,
@@ -59,9 +61,8 @@ impl<'s> KeyCheck<'_, 's> {
             let target = (self.resolve)(reference)?;
             return self.find_conflict(target, depth + 1);
         }
-        let own = RULES
-            .iter()
-            .find(|(keyword, rejects)| members.get(*keyword).is_some_and(|value| rejects(value)));
+        let own =
+            RULES.iter().find(|(keyword, rejects)| members.get(*keyword).is_some_and(rejects));
         if let Some((keyword, _)) = own {
             return members.get(*keyword).map(|value| describe_rule(keyword, value));
         }
