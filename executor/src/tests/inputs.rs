@@ -125,7 +125,7 @@ async fn values_that_do_not_fit_are_refused_before_anything_begins() {
     for (inputs, words) in [
         (json!({"q": 7}), &["`Search`", "`q`", "a string", "a number"][..]),
         (json!({"q": "x", "lang": "fr"}), &["`lang`", "\"en\"", "\"de\""]),
-        (json!({"q": "x", "unit": null, "tag": []}), &["`unit`", "`tag`"]),
+        (json!({"q": "x", "unit": 5, "tag": []}), &["`unit`", "`tag`"]),
     ] {
         for path in ["/v1/executions", "/v1/plans"] {
             let body = json!({"name": "Search", "inputs": inputs});
