@@ -90,8 +90,10 @@ fn forbid_null(parameter: &mut RefOr<Parameter>) {
     }
 }
 
-/// Adds what is true of every service: it listens at the root of its address, and an operation without
-/// stated security needs no token. Call it after [`add_error_responses`], which reads the stated security.
+/// Adds the defaults of every service: it listens at the root of its address, and an operation without stated
+/// security needs no token.
+///
+/// Call it after [`add_error_responses`], which reads the stated security.
 pub fn add_defaults(openapi: &mut OpenApi) {
     openapi.servers = Some(vec![Server::new("/")]);
     operations_mut(openapi).for_each(|operation| {
