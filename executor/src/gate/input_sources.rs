@@ -16,7 +16,7 @@ pub(crate) struct InputSources<'a> {
 impl GuardedStep<'_> {
     /// Converts an error about the inputs. It begins with the name of the input, or the reference, that
     /// gives the value: callers do not know the location in the request.
-    pub(super) fn to_input_error(&self, error: PrepareError) -> Error {
+    pub(super) fn to_input_error(self, error: PrepareError) -> Error {
         let location = error.value_location();
         let source = location.and_then(|(place, at)| self.sources?.describe_source(place, at));
         let error = Error::from(error);
