@@ -218,7 +218,8 @@ impl<'r> Engine<'r> {
             description: &capability.description,
             permissions: &capability.permissions,
             domains: &capability.domains,
-            sources: templates.map(|templates| InputSources { capability, templates }),
+            sources: templates
+                .map(|templates| InputSources { document: &unit.document, templates }),
             secrets: self.recorder.secrets,
             trace: &trace,
         };

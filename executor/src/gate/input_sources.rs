@@ -1,15 +1,15 @@
 //! The variables that fill the inputs of a step, for errors about their values.
 
-use a2s::{Capability, InputLocation, OnError, TaskInputs, Template, VariableReference};
+use a2s::{Document, InputLocation, TaskInputs, Template, VariableReference};
 
 use super::GuardedStep;
 use crate::error::Error;
 use crate::request::PrepareError;
 
-/// The templates of a step's inputs, with the capability that contains the step.
+/// The templates of a step's inputs, with the document that contains the step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InputSources<'a> {
-    pub(crate) capability: &'a Capability,
+    pub(crate) document: &'a Document,
     pub(crate) templates: &'a TaskInputs,
 }
 
@@ -33,24 +33,11 @@ impl InputSources<'_> {
     fn describe_source(&self, place: &InputLocation, at: &str) -> Option<String> {
         let reference = find_reference(self.templates.get(place)?, at)?;
         let name = reference.variable();
-        Some(match self.is_input(name) {
+        let is_input = self.document.interface().inputs.iter().any(|input| input.name == name);
+        Some(match is_input {
             true => format!("input `{name}`"),
             false => format!("`${{{reference}}}`"),
         })
-    }
-
-    /// Returns true when the caller gives a variable.
-    fn is_input(&self, name: &str) -> bool {
-        if self.capability.parameter(name).is_some() {
-            return true;
-        }
-        let mut is_set = self.capability.variables.contains_key(name);
-        self.capability.for_each_step(|step| {
-            is_set |= step.action.outputs().iter().any(|output| output.variable() == name)
-                || step.control.for_each.as_ref().is_some_and(|each| each.name == name)
-                || matches!(&step.control.on_error, OnError::Catch { name: caught, .. } if caught == name);
-        });
-        !is_set
     }
 }
 

@@ -99,7 +99,7 @@ impl PlanPreview<'_> {
             description: &capability.description,
             permissions: &capability.permissions,
             domains: &capability.domains,
-            sources: Some(InputSources { capability, templates: step.inputs }),
+            sources: Some(InputSources { document: &step.unit.document, templates: step.inputs }),
             secrets,
             // Nothing is run, so there is nothing to be traced.
             trace: &&HeaderMap::new(),
