@@ -415,8 +415,7 @@ impl<'c> DataFlowChecker<'c, '_> {
             None => format!("Declare `{name}` under `parameters`, or correct the name."),
         };
         let found = Diagnostic::error(error_code::LIKELY_MISSPELT, location, message);
-        let is_refused = is_strict && self.mode == CompileMode::Publish;
-        let found = if is_refused { found } else { found.into_warning() };
+        let found = if is_strict { self.mode.refuse_when_new(found) } else { found.into_warning() };
         self.diagnostics.diagnostics.push(found.with_hint(hint));
     }
 

@@ -138,11 +138,7 @@ fn check_keys(root: &TreeNode<'_>, mode: CompileMode, findings: &mut DiagnosticS
     let mut report = |is_wanted: fn(&NodeMember<'_>) -> bool, code, message: String, hint: &str| {
         let Some(place) = tree::find_member(root, &NodePath::Start(""), is_wanted) else { return };
         let found = Diagnostic::error(code, place, message).with_hint(hint);
-        findings.diagnostics.push(if mode == CompileMode::Publish {
-            found
-        } else {
-            found.into_warning()
-        });
+        findings.diagnostics.push(mode.refuse_when_new(found));
     };
     report(
         |member| member.key.len() > tree::MAX_KEY_BYTES,

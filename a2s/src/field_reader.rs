@@ -22,6 +22,14 @@ pub(crate) enum CompileMode {
     Publish,
 }
 
+impl CompileMode {
+    /// Returns a finding about content that a new version must not have: an error for publication, otherwise
+    /// a warning.
+    pub(crate) fn refuse_when_new(self, found: Diagnostic) -> Diagnostic {
+        if self == Self::Publish { found } else { found.into_warning() }
+    }
+}
+
 /// The diagnostics so far.
 #[derive(Debug, Default)]
 pub(crate) struct DiagnosticSink {

@@ -31,8 +31,7 @@ pub(super) fn check_condition(
         }
     };
     let found = Diagnostic::error(error_code::BAD_CONDITION, site.clone(), message);
-    let found = if checker.mode == CompileMode::Publish { found } else { found.into_warning() };
-    checker.report(found.with_hint(hint), Vec::new());
+    checker.report(checker.mode.refuse_when_new(found.with_hint(hint)), Vec::new());
 }
 
 /// Returns sample values of each kind, without items and members.

@@ -56,9 +56,7 @@ pub(super) fn check_inputs<'n>(
         let input = CheckedInput { place, template, node, path: &path, form: target.form };
         for mismatch in found {
             let Some((finding, read)) = describe_mismatch(&input, &mismatch) else { continue };
-            // A version that was published before may have it.
-            let is_draft = checker.mode == CompileMode::Draft;
-            let finding = if is_draft && !is_known { finding.into_warning() } else { finding };
+            let finding = if is_known { finding } else { checker.mode.refuse_when_new(finding) };
             let sources = read.map_or_else(Vec::new, |read| checker.sources(read.variable()));
             checker.report(finding, sources);
         }
@@ -89,9 +87,7 @@ fn check_made_key(
         "Map `{place}` in `input_mapping` to a key that the service accepts, or correct the schema in the task."
     );
     let found = Diagnostic::error(error_code::WRONG_KIND, (&step.pointer, step.position), message);
-    let is_refused = checker.mode == CompileMode::Publish;
-    let found = if is_refused { found } else { found.into_warning() };
-    checker.report(found.with_hint(hint), Vec::new());
+    checker.report(checker.mode.refuse_when_new(found.with_hint(hint)), Vec::new());
 }
 
 /// The requirements of a location; `None` when they are not known.
