@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{NOTHING, get, post, steps};
+use super::{NOTHING, get, post, steps, with_header};
 
 /// What an input of the query parameter `x` with this schema is told.
 fn check_parameter(schema: &Value, template: &Value) -> Vec<String> {
@@ -355,15 +355,9 @@ fn graphql_lists_and_enumerations_fit_the_schema() {
 #[test]
 fn input_object_of_a_published_version_is_not_compared() {
     let step = schema_step("one", "Filter!", &json!({"colour": "DARK"}));
-    let mut document = json!({
-        "a2s": "1.1.0",
-        "name": "Test",
-        "description": "A test",
-        "domains": ["api.example"],
-        "version": "1.0.0",
-        "authors": [{"name": "A"}],
+    let mut document = with_header(&json!({
         "execution": {"type": "sequence", "steps": [step]},
-    });
+    }));
     let digest = crate::compile(document.to_string().as_bytes()).digest.unwrap();
     document["checksum"] = json!(digest.to_string());
     let text = document.to_string();
