@@ -41,7 +41,7 @@ pub(crate) use guardian::{
 };
 pub(crate) use lifecycle_args::{
     AuditArgs, DeprecateArgs, MirrorArgs, OwnerChangeArgs, OwnersArgs, RegistryAuditCommand,
-    TokensCommand, UsageArgs,
+    TokensCommand, UsageArgs, YankArgs,
 };
 pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand};
 pub(crate) use search::{GraphArgs, SearchArgs, ServicesArgs, StrategyArgs};
@@ -189,13 +189,7 @@ pub(crate) enum CliCommand {
     /// Publish documents
     Publish(PublishArgs),
     /// Withdraw a version: hidden from search and resolution, still fetchable by exact version
-    Yank {
-        #[arg(help = "NAME@VERSION")]
-        target: String,
-        /// Yank the version even if published versions break
-        #[arg(long)]
-        force: bool,
-    },
+    Yank(YankArgs),
     /// Restore a yanked version
     Unyank {
         #[arg(help = "NAME@VERSION")]

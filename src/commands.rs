@@ -124,9 +124,7 @@ async fn dispatch(
         CliCommand::Verify { target } => verify::verify(&target, client, output).await,
         CliCommand::Test(arguments) => test::test(&arguments, client, output).await,
         CliCommand::Publish(arguments) => publish::publish(&arguments, &client()?, output).await,
-        CliCommand::Yank { target, force } => {
-            lifecycle::yank(&target, force, &client()?, output).await
-        }
+        CliCommand::Yank(arguments) => lifecycle::yank(&arguments, &client()?, output).await,
         CliCommand::Types(arguments) => types::types(*arguments, &client()?, output).await,
         CliCommand::Connect(arguments) => connect::connect(arguments, global, output),
         #[cfg(feature = "console")]

@@ -38,6 +38,15 @@ Exit codes:
   4  a registry does not respond";
 
 #[derive(Debug, Args)]
+pub(crate) struct YankArgs {
+    #[arg(help = "NAME@VERSION")]
+    pub(crate) target: String,
+    /// Yank the version even if published versions break
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct DeprecateArgs {
     #[arg(help = "NAME@VERSION")]
     pub(crate) target: String,

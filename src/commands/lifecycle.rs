@@ -9,15 +9,14 @@ use semver::Version;
 
 use super::graph::print_impact;
 use super::version_spec::VersionSpec;
-use crate::cli::DeprecateArgs;
+use crate::cli::{DeprecateArgs, YankArgs};
 use crate::cli_error::CliError;
 use crate::client::ServiceClient;
 use crate::output::{CommandOutput, DIM, GOOD, NAME, WARN, sanitize};
 
 /// Yanks a version. The registry refuses without `force` when published versions would break.
 pub(super) async fn yank(
-    target: &str,
-    force: bool,
+    YankArgs { target, force }: &YankArgs,
     client: &ServiceClient,
     output: &mut CommandOutput,
 ) -> Result<(), CliError> {
