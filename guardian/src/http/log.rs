@@ -168,8 +168,8 @@ async fn list_records(
             return problem_with_detail(RejectionCode::BadQuery, &error.body_text());
         }
     };
-    let numbers = [range.before, range.after].into_iter().flatten();
-    if numbers.into_iter().any(|number| i64::try_from(number).is_err()) {
+    let mut numbers = [range.before, range.after].into_iter().flatten();
+    if numbers.any(|number| i64::try_from(number).is_err()) {
         let detail = format!("`before` and `after` must be at most {}.", i64::MAX);
         return problem_with_detail(RejectionCode::BadQuery, &detail);
     }

@@ -333,11 +333,15 @@ async fn a_description_that_turns_text_around_is_refused() {
     assert_eq!(answer.json()["diagnostics"][0]["code"], "A2S022", "{}", answer.text());
 }
 
+/// A registry in which a token publishes at most so many versions and bytes.
+async fn open_with_share(folder: Folder, versions: u32, bytes: i64) -> World {
+    let share = PublisherShare { versions, bytes };
+    World::open_with(folder, |config| config.limits.publisher_share = share).await
+}
+
 #[tokio::test]
 async fn token_publishes_up_to_its_share_and_the_owner_more() {
-    let share = PublisherShare { versions: 2, bytes: i64::MAX };
-    let folder = Folder::new().await;
-    let world = World::open_with(folder, |config| config.limits.publisher_share = share).await;
+    let world = open_with_share(Folder::new().await, 2, i64::MAX).await;
     let token = world.token("ci", &["publish"]).await;
     for version in ["1.0.0", "1.0.1"] {
         assert_eq!(world.publish_as(&token, &dogs(version)).await.status, 201);
@@ -349,9 +353,7 @@ async fn token_publishes_up_to_its_share_and_the_owner_more() {
         assert_eq!(world.publish(document(name, "1.0.0", "Feeds the pet")).await.status, 201);
     }
     // A share has a size as well.
-    let share = PublisherShare { versions: 9, bytes: 100 };
-    let world =
-        World::open_with(world.close().await, |config| config.limits.publisher_share = share).await;
+    let world = open_with_share(world.close().await, 9, 100).await;
     let refused = world.publish_as(&token, &dogs("1.0.2")).await;
     assert_eq!(refused.code(), "A2S274");
 }
@@ -359,9 +361,7 @@ async fn token_publishes_up_to_its_share_and_the_owner_more() {
 /// The sums of a share are derived: a row may be missing, or older than what an older program published.
 #[tokio::test]
 async fn each_version_counts_once_for_a_share() {
-    let share = PublisherShare { versions: 5, bytes: i64::MAX };
-    let folder = Folder::new().await;
-    let world = World::open_with(folder, |config| config.limits.publisher_share = share).await;
+    let world = open_with_share(Folder::new().await, 5, i64::MAX).await;
     let token = world.token("ci", &["publish"]).await;
     let other = world.token("nightly", &["publish"]).await;
     let database = world.database().await;
