@@ -1,5 +1,7 @@
 //! Failures of a database.
 
+use std::fmt;
+
 use sqlx::migrate::MigrateError;
 
 /// An error of a database. The engine's message is for the log, not for callers.
@@ -61,13 +63,22 @@ impl Error {
     }
 }
 
-/// A fault of the disk that a database is on.
+/// A fault of the disk that a database is on. Its text is what a sentence says of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskFault {
     /// The disk has no space left.
     Full,
     /// The disk cannot be read or written.
     Failing,
+}
+
+impl fmt::Display for DiskFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "cannot be written, because its disk is full",
+            Self::Failing => "cannot be read or written, because its disk reports errors",
+        })
+    }
 }
 
 impl From<sqlx::Error> for Error {

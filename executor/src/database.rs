@@ -103,21 +103,19 @@ pub(crate) fn to_store_error<E: std::error::Error + 'static>(
 
 /// Creates the error for a database that may become available again.
 fn to_away_error(fault: Option<DiskFault>) -> Error {
-    let (message, hint) = match fault {
-        None => {
-            let message = "the run database cannot be read or written now";
-            return Error::new(ErrorKind::StoreAway, message);
-        }
-        Some(DiskFault::Full) => (
-            "the run database cannot be written, because its disk is full",
-            "Free space on the disk of the run database; the executor then continues by itself.",
-        ),
-        Some(DiskFault::Failing) => (
-            "the run database cannot be read or written, because its disk reports errors",
-            "Check the disk of the run database and its free space; the executor continues by itself when the disk works again.",
-        ),
+    let Some(fault) = fault else {
+        let message = "the run database cannot be read or written now";
+        return Error::new(ErrorKind::StoreAway, message);
     };
-    Error::new(ErrorKind::StoreAway, message).with_hint(hint)
+    let hint = match fault {
+        DiskFault::Full => {
+            "Free space on the disk of the run database; the executor then continues by itself."
+        }
+        DiskFault::Failing => {
+            "Check the disk of the run database and its free space; the executor continues by itself when the disk works again."
+        }
+    };
+    Error::new(ErrorKind::StoreAway, format!("the run database {fault}")).with_hint(hint)
 }
 
 #[cfg(test)]

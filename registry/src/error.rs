@@ -7,7 +7,6 @@
 use a2s::{CapabilityName, Diagnostic, Digest, ErrorCode};
 use a2s_api::Problem;
 use a2s_api::{AuthError, BrokenDependent, StreamRejection, TokenSubject};
-use database::DiskFault;
 use semver::Version;
 
 use crate::{embed, store, vectors};
@@ -414,20 +413,22 @@ impl Error {
 }
 
 fn listed(owners: &[TokenSubject]) -> String {
-    let shown = owners.iter().take(MAX_LISTED).map(|owner| format!("`{owner}`"));
     let more = if owners.len() > MAX_LISTED { " and others" } else { "" };
-    format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
+    join_first(owners, |owner| format!("`{owner}`")) + more
 }
 
 fn broken_text(broken: &[BrokenDependent]) -> String {
-    let shown = broken.iter().take(MAX_LISTED);
-    let shown =
-        shown.map(|dependent| format!("{} ({})", dependent.id, dependent.because.join("; ")));
     let more = match broken.len().saturating_sub(MAX_LISTED) {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
-    format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
+    let describe = |it: &BrokenDependent| format!("{} ({})", it.id, it.because.join("; "));
+    join_first(broken, describe) + &more
+}
+
+/// Joins the texts of the first items.
+fn join_first<T>(items: &[T], describe: impl Fn(&T) -> String) -> String {
+    items.iter().take(MAX_LISTED).map(describe).collect::<Vec<_>>().join(", ")
 }
 
 fn not_mirrored(name: &CapabilityName, version: Option<&Version>, origin: Option<&str>) -> String {
@@ -447,19 +448,17 @@ fn count_errors(diagnostics: &[Diagnostic]) -> String {
     }
 }
 
-fn store_text(error: &store::Error) -> &'static str {
-    match error.kind() {
-        store::ErrorKind::Unavailable if error.disk_fault() == Some(DiskFault::Full) => {
-            "the database cannot be written, because its disk is full"
-        }
-        store::ErrorKind::Unavailable if error.disk_fault() == Some(DiskFault::Failing) => {
-            "the database cannot be read or written, because its disk reports errors"
-        }
-        store::ErrorKind::Lost => "the database lacks data that was there before",
-        store::ErrorKind::Unavailable => "the database did not respond",
-        store::ErrorKind::Unusable => "the database cannot be opened",
-        store::ErrorKind::Newer => "the database is from a newer version of the program",
-    }
+fn store_text(error: &store::Error) -> String {
+    let predicate = match error.kind() {
+        store::ErrorKind::Lost => "lacks data that was there before",
+        store::ErrorKind::Unavailable => match error.disk_fault() {
+            Some(fault) => return format!("the database {fault}"),
+            None => "did not respond",
+        },
+        store::ErrorKind::Unusable => "cannot be opened",
+        store::ErrorKind::Newer => "is from a newer version of the program",
+    };
+    format!("the database {predicate}")
 }
 
 fn vectors_text(error: &vectors::Error) -> &'static str {
