@@ -473,7 +473,7 @@ type AgentRequest struct {
 	Session string   `json:"session,omitzero"`
 	Pending *Pending `json:"pending,omitzero"`
 	// Known inputs by name. They take precedence over the message. Only here may a client send secret
-	// inputs.
+	// inputs. Null counts as no value.
 	Inputs Values `json:"inputs,omitzero"`
 	// The `values` of the last response of the conversation. When the message refers to earlier ones ("and
 	// tomorrow?", "the same there"), inputs that it does not give have these values.
@@ -2091,7 +2091,7 @@ type ExecutionRequest struct {
 	// The only allowed versions of dependencies, from a lock. Without a lock, each dependency resolves to
 	// the newest version in its range.
 	Lock []CapabilityRef `json:"lock,omitzero"`
-	// A value for each input.
+	// A value for each input. Null counts as no value.
 	Inputs Values `json:"inputs,omitzero"`
 	// The session that the run belongs to, as the guardian sees it.
 	Session string `json:"session,omitzero"`
@@ -2893,7 +2893,7 @@ type PlanRequest struct {
 	// The only allowed versions of dependencies, from a lock. Without a lock, each dependency resolves to
 	// the newest version in its range.
 	Lock []CapabilityRef `json:"lock,omitzero"`
-	// The values of the inputs that are known so far.
+	// The values of the inputs that are known so far. Null counts as no value.
 	Inputs Values `json:"inputs,omitzero"`
 	// The session of the run. Its state may provide missing inputs.
 	Session string `json:"session,omitzero"`
@@ -4424,7 +4424,7 @@ type TokenRequest struct {
 	Name string `json:"name"`
 	// The scopes of the token; at least one.
 	Scopes []Scope `json:"scopes"`
-	// The lifetime of the token in seconds; unlimited when absent.
+	// The lifetime of the token in seconds, at most 1,000 years; unlimited when absent.
 	ExpiresInS *int64 `json:"expires_in_s,omitzero"`
 	members
 }

@@ -319,7 +319,7 @@ export interface components {
             pending?: components["schemas"]["Pending"] | null;
             /**
              * @description Known inputs by name. They take precedence over the message. Only here may a client send secret
-             *     inputs.
+             *     inputs. Null counts as no value.
              */
             inputs?: components["schemas"]["Values"];
             /**
@@ -1886,7 +1886,7 @@ export interface components {
              *     the newest version in its range.
              */
             lock?: components["schemas"]["CapabilityRef"][] | null;
-            /** @description A value for each input. */
+            /** @description A value for each input. Null counts as no value. */
             inputs?: components["schemas"]["Values"];
             /** @description The session that the run belongs to, as the guardian sees it. */
             session?: string | null;
@@ -2506,7 +2506,7 @@ export interface components {
              *     the newest version in its range.
              */
             lock?: components["schemas"]["CapabilityRef"][] | null;
-            /** @description The values of the inputs that are known so far. */
+            /** @description The values of the inputs that are known so far. Null counts as no value. */
             inputs?: components["schemas"]["Values"];
             /** @description The session of the run. Its state may provide missing inputs. */
             session?: string | null;
@@ -3692,7 +3692,7 @@ export interface components {
             scopes: components["schemas"]["Scope"][];
             /**
              * Format: int64
-             * @description The lifetime of the token in seconds; unlimited when absent.
+             * @description The lifetime of the token in seconds, at most 1,000 years; unlimited when absent.
              */
             expires_in_s?: number | null;
         };

@@ -1232,7 +1232,7 @@ class TokenRequest(TypedDict):
     """The scopes of the token; at least one."""
 
     expires_in_s: NotRequired[int | None]
-    """The lifetime of the token in seconds; unlimited when absent."""
+    """The lifetime of the token in seconds, at most 1,000 years; unlimited when absent."""
 
 
 class TraceContext(TypedDict):
@@ -2103,7 +2103,7 @@ class ExecutionRequest(TypedDict):
     """
 
     inputs: NotRequired[Values]
-    """A value for each input."""
+    """A value for each input. Null counts as no value."""
 
     session: NotRequired[str | None]
     """The session that the run belongs to, as the guardian sees it."""
@@ -2342,7 +2342,7 @@ class PlanRequest(TypedDict):
     """
 
     inputs: NotRequired[Values]
-    """The values of the inputs that are known so far."""
+    """The values of the inputs that are known so far. Null counts as no value."""
 
     session: NotRequired[str | None]
     """The session of the run. Its state may provide missing inputs."""
@@ -3101,7 +3101,7 @@ class AgentRequest(TypedDict):
     inputs: NotRequired[Values]
     """
     Known inputs by name. They take precedence over the message. Only here may a client send secret
-    inputs.
+    inputs. Null counts as no value.
     """
 
     context: NotRequired[Values]
