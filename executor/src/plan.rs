@@ -343,6 +343,17 @@ impl PlanInput {
             Some(format!("the value of `{}` is not valid{takes}", parameter.name))
         })
     }
+
+    /// The text of a remembered integer or boolean, if the input accepts only that.
+    ///
+    /// `a2s state set id=42` stores a number, because no document states the type of `id` at that time. A
+    /// fraction has lost its spelling (1.10 is 1.1), so it has no text.
+    pub(crate) fn text_of(&self, value: &Value) -> Option<Value> {
+        let has_text = value.is_boolean() || value.is_i64() || value.is_u64();
+        let text = Value::String(value.to_string());
+        let accepts = |value| self.describe_mismatch(value).is_none();
+        (has_text && !accepts(value) && accepts(&text)).then_some(text)
+    }
 }
 
 /// Adds the variables that a step, and the steps below it, may set.

@@ -132,10 +132,16 @@ impl RunResolver {
     ) -> Result<RecalledInputs, Error> {
         let mut needed = plan.missing_inputs(inputs);
         needed.retain(|name| plan.root.inputs.get(name).is_some_and(|input| !input.secret));
-        let recalled = self.states.recall_inputs(session, principal, &needed).await?;
+        let mut recalled = self.states.recall_inputs(session, principal, &needed).await?;
+        for (name, value) in &mut recalled.values {
+            let input = plan.root.inputs.get(name);
+            if let Some(text) = input.and_then(|input| input.text_of(value)) {
+                *value = text;
+            }
+        }
         plan.check_given(&recalled.values).map_err(|error| {
             error.with_hint(
-                "The value is a remembered value, not an input of this run: see `a2s state list`, and give another value with --input.",
+                "The value is a remembered value, not an input of this run: see `a2s state list`, and give another value with --input. To store text, quote it: `a2s state set 'NAME=\"1.10\"'`.",
             )
         })?;
         Ok(recalled)

@@ -126,11 +126,27 @@ async fn unfit_stored_value_is_refused_with_location() {
     let world = World::new().await;
     publish(&world);
     let app = world.open().await;
-    put(&app, "/v1/state/city", json!(7)).await;
-    let body = json!({"name": "Echo"});
-    let answer = call(&app, Method::POST, "/v1/executions", &[], body).await.body;
-    assert_eq!(answer["code"], "A2S324");
-    assert!(answer["hint"].as_str().unwrap().contains("a2s state list"), "{answer}");
+    for value in [json!(1.1), json!([7]), json!({"name": "Oslo"})] {
+        put(&app, "/v1/state/city", value).await;
+        let body = json!({"name": "Echo"});
+        let response = call(&app, Method::POST, "/v1/executions", &[], body).await.body;
+        assert_eq!(response["code"], "A2S324");
+        let hint = response["hint"].as_str().unwrap();
+        assert!(hint.contains("a2s state list") && hint.contains("quote it"), "{response}");
+    }
+}
+
+#[tokio::test]
+async fn a_remembered_integer_is_text_for_an_input_of_text() {
+    let world = World::new().await;
+    publish(&world);
+    let app = world.open().await;
+    for (value, text) in [(json!(7), "7"), (json!(-7), "-7"), (json!(true), "true")] {
+        put(&app, "/v1/state/city", value).await;
+        let ended = run(&app, "Echo", json!({})).await;
+        assert_succeeded(&ended);
+        assert_eq!(ended.output, Some(json!(format!("{text} celsius"))));
+    }
 }
 
 #[tokio::test]
